@@ -8,6 +8,7 @@ the first kind and fails at once on the second.
     |-- ConfigError             a pipeline file, setting or connection is wrong
     |-- EnvironmentSetupError   Java, jars, a driver or a server binary is missing
     |-- RequestError            the request of a run is invalid (unknown table, datetime without time zone, since > until)
+    |   `-- CostRefusedError         the run would cost more than `max_cost`
     |-- SourceError             the source database refuses or misbehaves
     |   |-- SourceUnreachableError (retryable)
     |   |-- SourceInterruptedError (retryable) the server, or a person, ended a statement of cdc-ops
@@ -97,6 +98,10 @@ class EnvironmentSetupError(CdcError):
 
 class RequestError(CdcError):
     """The request of a run is invalid."""
+
+
+class CostRefusedError(RequestError):
+    """A run would cost more than the pipeline allows without somebody who accepts it."""
 
 
 class SourceError(CdcError):

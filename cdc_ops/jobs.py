@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from cdc_ops import __version__
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import Landing
-from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult, TableResult
+from cdc_ops.core.operation.job import PARALLEL_TABLES, JobSpec, MaintenanceTask, Step, StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import RunPhase, added, phases_text
@@ -42,9 +42,6 @@ from cdc_ops.steps.query.load_guard import LoadGuard
 from cdc_ops.steps.query.replica_reads import ReplicaReads
 from cdc_ops.steps.reporting.progress_lines import Pace, chunk_line, merge_line
 from cdc_ops.steps.reporting.stopwatch import Stopwatch, import_phases, measured, stopwatch
-
-PARALLEL_TABLES = 4
-"""Tables of a group that run at the same time in one application."""
 
 Progress = Callable[[str], None]
 

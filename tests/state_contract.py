@@ -21,6 +21,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError
 from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
+from cdc_ops.state.table_run import TableRunStatus
 from tests.operations import changed, with_fields
 from tests.state_archive_contract import ArchiveContract
 from tests.state_lease_contract import LeaseContract
@@ -103,6 +104,13 @@ class StateContract(LeaseContract, ArchiveContract):
             store.record(run(f"run-{minute}", NOON + timedelta(minutes=minute), table=ORDERS if minute % 2 else other))
         assert [item.run_id for item in store.history(PIPELINE, ORDERS)] == ["run-3", "run-1"]
         assert [item.run_id for item in store.history(PIPELINE, ORDERS, limit=1)] == ["run-3"]
+
+    def test_runs_are_found_by_how_they_fared(self, store: SqlStateStore) -> None:
+        store.record(run("run-1"))
+        store.record(replace(run("run-2", NOON + timedelta(minutes=1)), status=TableRunStatus.IDLE))
+        for status, found in ((TableRunStatus.COMMITTED, "run-1"), (TableRunStatus.IDLE, "run-2")):
+            assert [item.run_id for item in store.history(PIPELINE, ORDERS, status=status)] == [found]
+            assert [item.run_id for item in store.table_runs(PIPELINE, status=status)] == [found]
 
     # ---------------------------------------------------------------------------------------------- operations and state
 

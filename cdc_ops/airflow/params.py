@@ -45,6 +45,12 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
         ),
         "since": Param(None, title="Since", description="Modes range and replay: from this instant on, with its time zone.", **instant),
         **({} if pipeline.source.is_declared else _of_a_database(instant)),
+        "accept_cost": Param(
+            False,
+            type="boolean",
+            title="Accept the cost",
+            description="Run although the estimate is above max_cost. The log of the run that was refused shows the estimate.",
+        ),
     }
 
 
@@ -83,7 +89,7 @@ def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
 def reconcile_params(pipeline: Pipeline) -> dict[str, Param]:
     """Returns the trigger form of the DAG that reconciles."""
     wanted = params(pipeline)
-    return {name: wanted[name] for name in ("tables", "accept_deletes")}
+    return {name: wanted[name] for name in ("tables", "accept_deletes", "accept_cost")}
 
 
 def doc_md(pipeline: Pipeline) -> str:

@@ -25,7 +25,7 @@ from cdc_ops.errors import RequestError
 INCREMENT: Final = "increment"
 RECONCILE: Final = "reconcile"
 MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode), RECONCILE)
-KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns", "accept_deletes")
+KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns", "accept_deletes", "accept_cost")
 """What a run's conf, and the trigger form, may hold."""
 
 _BACKFILL: Final = "backfill"
@@ -79,6 +79,7 @@ def run_request(dag_run: DagRunFacts) -> RunRequest:
         until=until,
         keys=_keys(dag_run.conf),
         columns=_names(dag_run.conf, "columns", "Give a list of column names."),
+        accept_cost=_flag(dag_run.conf, "accept_cost"),
     ).checked()
 
 
@@ -109,6 +110,7 @@ def _reconcile(dag_run: DagRunFacts) -> RunRequest:
         columns=_names(dag_run.conf, "columns", "Give a list of column names."),
         accept_deletes=number,
         accept_delete_ratio=ratio,
+        accept_cost=_flag(dag_run.conf, "accept_cost"),
     ).checked()
 
 
@@ -125,7 +127,10 @@ def _check_known(conf: Mapping[str, Any]) -> None:
 
 def _check_backfill(dag_run: DagRunFacts, mode: ResyncMode | None) -> None:
     if mode or any(dag_run.conf.get(name) for name in ("since", "until", "keys", "columns")):
-        _refuse("A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' only.", "Remove the other keys.")
+        _refuse(
+            "A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' and 'accept_cost' only.",
+            "Remove the other keys.",
+        )
     if dag_run.interval is None:
         _refuse("This backfill run has no data interval.", "Give the DAG a schedule with intervals, or resync a range instead.")
 
@@ -144,6 +149,13 @@ def _instant(conf: Mapping[str, Any], name: str) -> datetime | None:
     if not isinstance(value, str):
         _refuse(f"{name}={value!r} is not text.", "Write it as 2026-01-31T00:00:00Z.")
     return parse_instant(value, name)
+
+
+def _flag(conf: Mapping[str, Any], name: str) -> bool:
+    value = conf.get(name)
+    if value is not None and not isinstance(value, bool):
+        _refuse(f"{name}={value!r} is neither true nor false.", "Write true or false, without quotes.")
+    return bool(value)
 
 
 def _names(conf: Mapping[str, Any], field: str, remedy: str) -> tuple[str, ...]:

@@ -21,11 +21,13 @@ from cdc_ops.airflow.task_context import PLANNED, TaskContext, connect, label, o
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.phases import phases_text
 from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.core.run_cost import cost_text
 from cdc_ops.lake.spark import jars
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import group_tables
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
+from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.table_groups import GroupPlan, commit_group, plan_group
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
             source = connect(pipeline.source)
             try:
                 found = discover_all(here.context, source, here.request)
+                check_run_cost(here.context, source, here.request, found.tables)
             finally:
                 source.close()
             configs = found.tables
@@ -176,6 +179,8 @@ def _tell(here: TaskContext, planned: GroupPlan) -> None:
         log.info(
             "%s: %s", item.table, f"{len(item.operations)} operations, about {rows:,} rows" if item.operations else f"idle, {item.new.idle}"
         )
+        if item.cost is not None:
+            log.info("%s: estimated: %s", item.table, cost_text(item.cost.all))
         if item.alert:
             log.error("%s: %s", item.table, item.alert)
         before = warned_before(here.context.store, item.config.pipeline, item.table, here.request.run_id) if item.warnings else ()

@@ -67,6 +67,10 @@ class PhaseSeconds:
     seconds: float
 
 
+NOT_WORK = (RunPhase.IMPORTS, RunPhase.SPARK_START, RunPhase.WAITING)
+"""Phases that are no work on a table: all tables of an application share the start of Spark, and others hold up the rest."""
+
+
 Phases = tuple[PhaseSeconds, ...]
 
 
@@ -86,6 +90,15 @@ def added(*parts: Iterable[PhaseSeconds]) -> Phases:
 def total_seconds(phases: Iterable[PhaseSeconds]) -> float:
     """Returns the seconds of all phases."""
     return sum(item.seconds for item in phases)
+
+
+def worked_seconds(phases: Iterable[PhaseSeconds]) -> float:
+    """Returns the seconds of the work on a table itself.
+
+    >>> worked_seconds([PhaseSeconds(phase=RunPhase.SPARK_START, seconds=9), PhaseSeconds(phase=RunPhase.MERGE, seconds=4)])
+    4
+    """
+    return total_seconds(item for item in phases if item.phase not in NOT_WORK)
 
 
 def phases_text(phases: Iterable[PhaseSeconds]) -> str:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _PART: Final = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"\s*|(?P<plain>[^,]*))(?P<more>,|\Z)')
 
 
@@ -50,3 +51,27 @@ def unquoted(text: str) -> str:
     """
     parts = split_list(text)
     return parts[0] if len(parts) == 1 else text.strip()
+
+
+def span_text(seconds: float) -> str:
+    """Returns a span in its two largest units.
+
+    >>> [span_text(seconds) for seconds in (0, 59.6, 80, 3599, 7325)]
+    ['0 s', '1 min', '1 min 20 s', '59 min 59 s', '2 h 2 min']
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "min"), (0 if hours else rest, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
+def size_text(size: float) -> str:
+    """Returns a number of bytes in the unit that makes it readable.
+
+    >>> [size_text(size) for size in (0, 1023, 1536, 250 << 20, 3 << 50)]
+    ['0 B', '1023 B', '1.5 KiB', '250 MiB', '3072 TiB']
+    """
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.0f} {_UNITS[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {_UNITS[unit]}"

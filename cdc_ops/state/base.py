@@ -15,7 +15,7 @@ from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.table_run import TableRun
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +81,14 @@ class StateReader(ArchiveReader, ABC):
         """Returns the unexpired lease of a table."""
 
     @abstractmethod
-    def table_runs(self, pipeline: str | None = None, *, run_id: str | None = None, limit: int = 100) -> tuple[TableRun, ...]:
-        """Returns runs of tables, newest first."""
+    def table_runs(
+        self, pipeline: str | None = None, *, run_id: str | None = None, status: TableRunStatus | None = None, limit: int = 100
+    ) -> tuple[TableRun, ...]:
+        """Returns runs of tables, newest first; only those of a run, or that fared so, if one is given."""
 
     @abstractmethod
-    def history(self, pipeline: str, table: TableName, *, limit: int = 50) -> tuple[TableRun, ...]:
-        """Returns the runs of one table, newest first."""
+    def history(self, pipeline: str, table: TableName, *, status: TableRunStatus | None = None, limit: int = 50) -> tuple[TableRun, ...]:
+        """Returns the runs of one table, newest first; only those that fared so, if a status is given."""
 
     @abstractmethod
     def table_run(self, pipeline: str, table: TableName, run_id: str) -> TableRun | None:

@@ -29,7 +29,7 @@ from cdc_ops.state.db.operations import OperationStatus
 from cdc_ops.state.db.schema import tables
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
-from cdc_ops.state.table_run import TableRun
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 T = TypeVar("T")
 
@@ -128,13 +128,15 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         """See `StateReader`."""
         return self._read(lambda connection: leases.current(connection, pipeline, table), None)
 
-    def table_runs(self, pipeline: str | None = None, *, run_id: str | None = None, limit: int = 100) -> tuple[TableRun, ...]:
+    def table_runs(
+        self, pipeline: str | None = None, *, run_id: str | None = None, status: TableRunStatus | None = None, limit: int = 100
+    ) -> tuple[TableRun, ...]:
         """See `StateReader`."""
-        return self._read(lambda connection: runs.newest(connection, pipeline, run_id, limit), ())
+        return self._read(lambda connection: runs.newest(connection, pipeline, run_id, status, limit), ())
 
-    def history(self, pipeline: str, table: TableName, *, limit: int = 50) -> tuple[TableRun, ...]:
+    def history(self, pipeline: str, table: TableName, *, status: TableRunStatus | None = None, limit: int = 50) -> tuple[TableRun, ...]:
         """See `StateReader`."""
-        return self._read(lambda connection: runs.history(connection, pipeline, table, limit), ())
+        return self._read(lambda connection: runs.history(connection, pipeline, table, status, limit), ())
 
     def table_run(self, pipeline: str, table: TableName, run_id: str) -> TableRun | None:
         """See `StateReader`."""

@@ -9,8 +9,10 @@ from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import Counts
-from cdc_ops.core.phases import Phases
+from cdc_ops.core.phases import Phases, worked_seconds
+from cdc_ops.core.run_cost import RunCost, count_text, rows_figure_text, size_figure_text, span_figure_text
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.text import size_text, span_text
 
 
 class TableRunStatus(enum.StrEnum):
@@ -95,6 +97,7 @@ class TableRun:
         messages: What it says to people.
         told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
         missing: What the table's archive misses, as the alert says; None if nothing is missing.
+        cost: What the plan estimated the run to cost; None for runs that had nothing to do, and of earlier versions.
     """
 
     JSON_INLINE: ClassVar[tuple[str, ...]] = ("timing", "result", "messages")
@@ -109,6 +112,22 @@ class TableRun:
     messages: RunMessages = RunMessages()
     told_before: int | None = None
     missing: MissingEvents | None = None
+    cost: RunCost | None = None
+
+    @property
+    def cost_text(self) -> str:
+        """What the run was estimated to cost and what it cost, "" if nothing was estimated or it has not worked."""
+        counts, seconds = self.result.counts, worked_seconds(self.timing.phases)
+        if self.cost is None or self.status not in (TableRunStatus.COMMITTED, TableRunStatus.IDLE):
+            return ""
+        compares = self.kind is OperationKind.RECONCILE
+        estimated = (rows_figure_text(self.cost.rows), size_figure_text(self.cost.written_bytes), span_figure_text(self.cost.seconds))
+        found = (count_text(counts.read), size_text(counts.bytes), span_text(seconds))
+        rows, read = ("rows to compare", "rows differed") if compares else ("rows", "rows")
+        return (
+            f"estimated {estimated[0]} {rows}, {estimated[1]} written, {estimated[2]} of work;"
+            f" actual {found[0]} {read}, {found[1]} written, {found[2]} of work"
+        )
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.processes import holder_name
+from cdc_ops.core.run_cost import PlannedCost
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.log.head import read_head
@@ -37,6 +38,7 @@ from cdc_ops.state.lease import Lease
 from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_hashes
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.cost import check_table_cost, plan_cost
 from cdc_ops.steps.planning.draft import draft_operations, with_current_settings
 from cdc_ops.steps.planning.log import reads_differently
 from cdc_ops.steps.planning.reconcile import method_summary
@@ -76,6 +78,7 @@ class TablePlan:
         schema_changes: Those of the warnings that are about changed columns.
         fresh_at: Instant (UTC) up to which the lake has all changes, known for tables without new changes; else None.
         missing_since: When (UTC) a run first noticed that the source no longer shows the table, None while the source shows it.
+        cost: What the operations are estimated to cost, None if there are none.
     """
 
     config: TableConfig
@@ -87,6 +90,7 @@ class TablePlan:
     schema_changes: tuple[str, ...] = ()
     fresh_at: datetime | None = None
     missing_since: datetime | None = None
+    cost: PlannedCost | None = None
 
     @property
     def table(self) -> TableName:
@@ -139,7 +143,8 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     plan = _plan(context, source, request, config, TableHead(state=state, head=head))
     if plan.new.error is not None:
         raise plan.new.error
-    return plan.warned(_damaged(plan.unfinished))
+    cost = plan_cost(context, source, config, plan.unfinished, plan.new.operations)
+    return replace(plan, cost=cost).warned(_damaged(plan.unfinished))
 
 
 def _compare_with_lake(reader: StateReader, state: TableState, head: LakeHead | None) -> LedgerStatus:
@@ -202,6 +207,8 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
         record_scan(context.store, lease, plan.new.scan)
     if plan.new.error is not None:
         raise plan.new.error
+    plan = replace(plan, cost=plan_cost(context, source, config, plan.unfinished, plan.new.operations))
+    check_table_cost(context, config, plan.cost, accepted=request.accept_cost)
     if plan.new.operations:
         plan = replace(plan, new=replace(plan.new, operations=tuple(map(with_hashes, plan.new.operations))))
         context.store.freeze(lease, state, plan.new.operations)
@@ -348,6 +355,7 @@ def _table_run(request: RunRequest, plan: TablePlan, warnings: tuple[str, ...], 
             schema_changes=plan.schema_changes,
         ),
         missing=plan.new.missing_events,
+        cost=plan.cost.all if plan.cost else None,
     )
 
 

@@ -94,7 +94,16 @@ def test_the_verbs_are_tasks_mapped_over_groups_of_tables_and_one_application_ex
 
 def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_known(folder: Path) -> None:
     dags = bag().dags
-    defaults = {"tables": [], "mode": "increment", "since": None, "until": None, "keys": [], "columns": [], "accept_deletes": ""}
+    defaults = {
+        "tables": [],
+        "mode": "increment",
+        "since": None,
+        "until": None,
+        "keys": [],
+        "columns": [],
+        "accept_deletes": "",
+        "accept_cost": False,
+    }
     assert dags["cdc_shop"].params.dump() == defaults
     assert dags["cdc_crm"].params.get_param("tables").schema["examples"] == ["crm.accounts", "crm.leads"]
     assert "examples" not in dags["cdc_shop"].params.get_param("tables").schema
@@ -197,7 +206,7 @@ def test_a_pipeline_without_a_database_is_a_dag_whose_form_offers_what_needs_non
     (folder / "erp.yaml").write_text(archive + head.replace("cursor: [updated_at, id]", "method: log") + "  erp.orders:\n")
     dag = build_dags(folder)["cdc_erp"]
     assert "declared" in dag.tags, dag.doc_md
-    assert sorted(dag.params) == ["mode", "since", "tables"]
+    assert sorted(dag.params) == ["accept_cost", "mode", "since", "tables"]
     assert dag.params.get_param("mode").schema["enum"] == ["increment", "quarantine", "replay"]
     assert dag.doc_md is not None
     assert "`/archive` alone" in dag.doc_md
@@ -210,7 +219,7 @@ def test_a_schedule_for_reconciling_makes_a_dag_of_its_own(folder: Path) -> None
     assert sorted(dags) == ["cdc_crm", "cdc_shop", "cdc_shop_reconcile"]
     own = dags["cdc_shop_reconcile"]
     assert own.task_ids == dags["cdc_shop"].task_ids
-    assert sorted(own.params) == ["accept_deletes", "tables"]
+    assert sorted(own.params) == ["accept_cost", "accept_deletes", "tables"]
     assert "reconcile" in own.tags
 
 

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from cdc_ops.cli import app
-from cdc_ops.cli.commands import pipelines
+from cdc_ops.cli import app, one_run
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.pipeline.connections import ConnectionUrl
@@ -177,7 +176,7 @@ def test_a_server_that_stops_during_a_run_ends_it_with_its_report_and_code_6(
 
         yield say
 
-    monkeypatch.setattr(pipelines, "progress", stopping)
+    monkeypatch.setattr(one_run, "progress", stopping)
     monkeypatch.setattr(LocalSpark, "session", lambda self, small=False: spark)
     result = CliRunner().invoke(app, ["run", *(["--json"] if as_json else [])])
     assert stopped, result.output

@@ -56,6 +56,7 @@ def shown(report: RunReport, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     from contextlib import nullcontext
     from unittest.mock import Mock
 
+    from cdc_ops.cli import one_run
     from cdc_ops.cli.commands import pipelines
 
     def run_pipeline(context: object, source: object, request: object, execute: object, say: Callable[[str], None]) -> RunReport:
@@ -65,7 +66,7 @@ def shown(report: RunReport, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     pipeline = Mock()
     pipeline.name = "shop"
     patch.setattr(pipelines, "chosen_pipelines", lambda folder, names: (pipeline,))
-    patch.setattr(pipelines, "opened", lambda pipeline: nullcontext((None, None)))
+    patch.setattr(one_run, "opened", lambda pipeline: nullcontext((None, None)))
     patch.setattr("cdc_ops.steps.runs.run.run_pipeline", run_pipeline)
     patch.setattr(render.err, "_width", 200)
     run_all(None, [], Mock(), as_json=False, quiet=quiet)

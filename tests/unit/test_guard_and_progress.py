@@ -12,9 +12,10 @@ from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.text import span_text
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.steps.query.load_guard import LOOK_AGAIN_SECONDS, LoadGuard
-from cdc_ops.steps.reporting.progress_lines import Pace, chunk_line, merge_line, rows_text, span_text
+from cdc_ops.steps.reporting.progress_lines import Pace, chunk_line, merge_line, rows_text
 from tests.lake_case import Case
 from tests.operations import with_fields
 

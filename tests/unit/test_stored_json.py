@@ -57,7 +57,8 @@ RUN: Final = made(
     missing=MissingEvents(gaps=(Gap(stream="orders-0", low=(4,), high=(6,)),)),
 )
 STORED_RUN: Final = (
-    '{"advice":"Set lookback to 2 minutes.","alert":"1 gap in the archive","counts":{"behind":0,"blank":0,"bytes":900,"columns":'
+    '{"advice":"Set lookback to 2 minutes.","alert":"1 gap in the archive","cost":null,'
+    '"counts":{"behind":0,"blank":0,"bytes":900,"columns":'
     '{"changes":[],"declared":false,"lacking":[],"rows":0,"statements":[],"undeclared":[],"unmapped":[]},"deleted":1,"inserted":5,'
     '"nulled":{"columns":[],"counted":true},"quarantined":1,"read":8,"reread":[],"unknown":{"records":0,"shown":[],"tables":0},'
     '"updated":2},"delta_version":7,"finished_at":"2026-01-05T12:01:00+00:00","kind":"increment","late_rows":2,"max_commit_lag":90.5,'

@@ -61,5 +61,5 @@ def replay(
     """Rebuild tables from their event history, or apply its events again from a point in time. The watermark does not move."""
     with guarded(as_json):
         instant = parse_instant(since, "since") if since else None
-        request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.REPLAY, tables=tuple(table or ()), since=instant)
+        request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.REPLAY, tables=tuple(table or ()), since=instant, accept_cost=True)
         run_all(folder, [pipeline], request, as_json, quiet)

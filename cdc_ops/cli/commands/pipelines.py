@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_ops.cli.help_format import WHICH_COMMAND, Application
+from cdc_ops.cli.one_run import run_one
 from cdc_ops.cli.output import render
-from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.phases import print_phases
-from cdc_ops.cli.output.verbosity import verbose_option
-from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
+from cdc_ops.cli.output.verbosity import is_verbose, verbose_option
+from cdc_ops.cli.session import chosen_pipelines, new_request, opened
 from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
 from cdc_ops.core import json_codec
 from cdc_ops.core.instants import parse_instant
@@ -20,7 +20,7 @@ from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.reconcile.diff import CompareLevel, parse_accepted
 from cdc_ops.core.text import split_list
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
-from cdc_ops.steps.reporting.stopwatch import note_imports, noted_imports
+from cdc_ops.steps.reporting.stopwatch import note_imports
 
 if TYPE_CHECKING:
     from cdc_ops.core.pipeline.pipeline import Pipeline
@@ -53,6 +53,7 @@ Tables = Annotated[
 ]
 One = Annotated[str, typer.Option("--pipeline", "-p", metavar="NAME", help="The pipeline.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+AcceptCost = Annotated[bool, typer.Option("--accept-cost", help="Run although the estimate is above max_cost.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and alerts only to standard error; the result stays.")]
 Since = Annotated[str, typer.Option(metavar="TIME", help="Start of the range (included), e.g. 2026-01-31T00:00:00Z.")]
 Until = Annotated[str, typer.Option(metavar="TIME", help="End of the range (excluded), e.g. 2026-02-01T00:00:00Z.")]
@@ -135,7 +136,9 @@ def validate(folder: Folder = None, as_json: Json = False) -> None:
 
 @app.command()
 def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
-    """Show what `run` would do now. Reads source, lake and ledger; writes nothing and does not start Spark."""
+    """Show what `run` would do now, and what it is estimated to cost. Reads source, lake and ledger; writes nothing; starts no Spark."""
+    from cdc_ops.cli.output.costs import print_costs, refusals
+
     with guarded(as_json):
         request = new_request(tables=tuple(table or ()))
         documents, errors = list[dict[str, Any]](), list[CdcError]()
@@ -146,10 +149,15 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
                 plans, warnings = _plans(chosen, request)
                 errors += [item for _, item in plans if isinstance(item, CdcError)]
                 documents.append({"pipeline": chosen.name, "tables": [{"table": str(name), **_plan_data(item)} for name, item in plans]})
-                documents[-1]["warnings"] = list(warnings)
+                refused = refusals(chosen, plans)
+                errors += refused
+                documents[-1] |= {"warnings": list(warnings), "refused": [error.to_payload() for error in refused]}
                 if not as_json:
                     render.print_plans(chosen.name, plans)
+                    print_costs(chosen, plans)
                     render.print_warnings(warnings)
+                    for error in refused:
+                        render.print_error(error, as_json=False)
     if as_json:
         render.print_json([*documents, *({"pipeline": name, "tables": [], **_stop_data(error)} for name, error in stopped.items())])
     if errors or stopped:
@@ -168,6 +176,7 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
         typer.Option("--limit", "--sample", help="A trial: read at most this number of rows of each table into a separate folder.", min=0),
     ] = 0,
     into: Annotated[str, typer.Option(help="Folder of a trial, which must not exist. Default: a temporary folder.")] = "",
+    accept_cost: AcceptCost = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -182,7 +191,7 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
             return
         if into:
             raise RequestError("--into is the folder of a trial.", data="Nothing was read.", next="Add --limit 100, or remove --into.")
-        run_all(folder, names, new_request(tables=tables), as_json, quiet)
+        run_all(folder, names, new_request(tables=tables, accept_cost=accept_cost), as_json, quiet)
 
 
 def _try(trial: Trial, as_json: bool) -> None:
@@ -210,6 +219,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
         ),
     ] = "",
     folder: Folder = None,
+    accept_cost: AcceptCost = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -221,6 +231,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
             since=parse_instant(since, "since") if since else None,
             until=parse_instant(until, "until") if until else None,
             columns=tuple(filter(None, split_list(columns))),
+            accept_cost=accept_cost,
         )
         run_all(folder, [pipeline], request, as_json, quiet)
 
@@ -242,6 +253,7 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
         ),
     ] = None,
     folder: Folder = None,
+    accept_cost: AcceptCost = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -257,6 +269,7 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
             since=parse_instant(since, "since") if since else None,
             until=parse_instant(until, "until") if until else None,
             keys=tuple(map(split_list, key or ())),
+            accept_cost=accept_cost,
         )
         run_all(folder, [pipeline], request, as_json, quiet)
 
@@ -274,6 +287,7 @@ def reconcile(  # noqa: PLR0913, PLR0917  a command line has as many parameters 
         ),
     ] = "",
     folder: Folder = None,
+    accept_cost: AcceptCost = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -289,6 +303,7 @@ def reconcile(  # noqa: PLR0913, PLR0917  a command line has as many parameters 
             strength=CompareLevel.ROWS if rows else None,
             accept_deletes=number,
             accept_delete_ratio=ratio,
+            accept_cost=accept_cost,
         )
         run_all(folder, pipeline or [], request, as_json, quiet)
 
@@ -331,14 +346,14 @@ def _plan_data(item: "TablePlan | CdcError") -> dict[str, Any]:
         "alert": item.alert,
         "missing_since": json_codec.to_data(item.missing_since),
         "method": item.method,
+        "cost": json_codec.to_data(item.cost),
         "operations": json_codec.to_data(item.operations),
     }
 
 
 def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json: bool, quiet: bool = False) -> None:
     """Does what a request asks for with each of some pipelines, and says what became of it; `quiet` leaves warnings out."""
-    with noted_imports():
-        from cdc_ops.steps.runs.run import run_pipeline
+    from cdc_ops.cli.output.costs import print_actual_costs
 
     reports: dict[str, RunReport] = {}
     logs: dict[str, str] = {}
@@ -346,13 +361,14 @@ def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json:
     pipelines = chosen_pipelines(folder, names)
     for pipeline in pipelines:
         with isolated_errors(pipeline.name, pipelines, stopped, as_json):
-            with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
-                report = reports[pipeline.name] = run_pipeline(context, source, request, spark.execute, say)
-                logs[pipeline.name] = spark.log
+            report, log = run_one(pipeline, request, as_json=as_json, quiet=quiet)
+            reports[pipeline.name], logs[pipeline.name] = report, log
             if not as_json:
-                render.print_report(pipeline.name, report.only_alerts if quiet else report, spark.log)
+                render.print_report(pipeline.name, report.only_alerts if quiet else report, log)
                 if not quiet:
                     print_phases(report)
+                if is_verbose():
+                    print_actual_costs(report)
     if as_json:
         done = {name: {**render.report_data(report), "spark_log": logs[name]} for name, report in reports.items()}
         render.print_json(done | {name: {"tables": [], "failures": [], **_stop_data(error)} for name, error in stopped.items()})

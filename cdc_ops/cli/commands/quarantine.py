@@ -87,7 +87,9 @@ def replay(
             raise RequestError(
                 "The quarantine has no record.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."
             )
-        run_all(folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names), as_json, quiet)
+        run_all(
+            folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names, accept_cost=True), as_json, quiet
+        )
 
 
 def _records(pipeline: "Pipeline", tables: list[str]) -> "Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]":

@@ -125,7 +125,8 @@ class TableVerifier:
         from cdc_ops.steps.verify import verify_part
 
         known_scope = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
-        request = new_request(kind=RunKind.RECONCILE, tables=(str(config.table),), strength=CompareLevel.ROWS, scope=known_scope)
+        tables = (str(config.table),)
+        request = new_request(kind=RunKind.RECONCILE, tables=tables, strength=CompareLevel.ROWS, scope=known_scope, accept_cost=True)
         report = run_pipeline(self.context, self.source, request, self.spark.execute, self.say)
         left = verify_part(self.spark.session(), self.source, self._question(config)[0], scope)
         return {"equal": left.equal, "run": render.report_data(report), "left": json_codec.to_data(left)}

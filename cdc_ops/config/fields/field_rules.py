@@ -19,6 +19,7 @@ from cdc_ops.core.pipeline.table_settings import (
     UpkeepSettings,
     ValueSettings,
 )
+from cdc_ops.core.run_cost import MaxCost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,9 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (RunSettings, "lease_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
     # Less would forget operations that a doubled commit step may still ask about.
     (RunSettings, "run_retention"): Rule(minimum=timedelta(days=1), examples=("90d",)),
+    (MaxCost, "rows"): Rule(minimum=0, examples=(50_000_000,)),
+    (MaxCost, "written_bytes"): Rule(minimum=0, examples=("20GiB",)),
+    (MaxCost, "duration"): Rule(minimum=_NO_TIME, examples=("2h",)),
     (PipelineInfo, "tags"): Rule(examples=(["shop", "nightly"],)),
     (SourceConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("shop_db",)),
     (SourceConfig, "snapshot_connection"): Rule(convert=_optional(values.parse_connection), examples=("shop_replica",)),

@@ -55,8 +55,8 @@ _WRITING: Final = """\
 - **Secrets** have no place in these files. Connections are named; a URL with a password is an error wherever it stands, comments included.
 - **Patterns** of tables know `*`, `?` and `[...]`. In YAML a name that begins with `*` needs quotes. `exclude: true` takes matching tables
   out again; a table with an entry of its own stays.
-- **Defaults** and a table's entry are merged field by field: lists are replaced, `maintenance`, `metadata_columns` and
-  `properties` are merged.
+- **Defaults** and a table's entry are merged field by field: lists are replaced, `maintenance`, `max_cost`,
+  `metadata_columns` and `properties` are merged.
 - Unknown fields, fields that stand twice and wrong types are errors. All problems of a file are reported at once, each with its line.
 """
 
@@ -88,7 +88,7 @@ def reference_markdown() -> str:
     for name in ("source", "target", "archive", "spark"):
         parts.append(_table(f"`{name}`", "", _inner(document, name)))
     parts.append(_table("`defaults` and the entries of `tables`", entry.doc, entry))
-    for name in ("metadata_columns", "maintenance"):
+    for name in ("metadata_columns", "maintenance", "max_cost"):
         parts.append(_table(f"`{name}`", _inner(entry, name).doc, _inner(entry, name)))
     parts.append(_CONNECTIONS.replace("{form}", FORM))
     rows = [f"| `{one.name}` | {one.default} | {_cell(one.meaning)} |" for one in VARIABLES]

@@ -3,6 +3,7 @@
 import enum
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
@@ -12,6 +13,9 @@ from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SparkConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableName
+
+PARALLEL_TABLES: Final = 4
+"""Tables of a group that run at the same time in one application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ class RunRequest:
         accept_deletes: Deletes that a reconcile of one table may bring, whatever the table's limits; 0 = its limits hold.
         accept_delete_ratio: The same as a share of the table's rows.
         scope: For a reconcile of one table: the part of it that a verification found to differ; None = it compares the whole table.
+        accept_cost: It may cost more than `max_cost`.
     """
 
     run_id: str
@@ -71,6 +72,7 @@ class RunRequest:
     accept_deletes: int = 0
     accept_delete_ratio: float = 0.0
     scope: BucketSelection | None = None
+    accept_cost: bool = False
 
     @property
     def accepts_deletes(self) -> bool:

@@ -10,6 +10,7 @@ from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.run_cost import NO_LIMIT, MaxCost
 from cdc_ops.core.schema.declared_tables import DeclaredTable, TypeDialect
 from cdc_ops.core.schema.tables import TableName
 
@@ -164,6 +165,8 @@ class RunSettings:
         retries: Number of Airflow retries of a step after a retryable error.
         lease_wait: How long a run waits for another run that holds the table.
         run_retention: How long the ledger keeps finished runs and operations.
+        max_cost: What all tables of one run may begin together, by their estimates. A run above it is refused before anything is read,
+            unless somebody accepts its cost (docs/run.md#what-a-run-may-cost).
     """
 
     execution: Execution = Execution.FUSED
@@ -171,6 +174,7 @@ class RunSettings:
     retries: int = 2
     lease_wait: timedelta = timedelta(minutes=30)
     run_retention: timedelta = timedelta(days=90)
+    max_cost: MaxCost = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.grouped import Grouped
+from cdc_ops.core.run_cost import NO_LIMIT, MaxCost
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies
 
@@ -52,6 +53,8 @@ class LoadSettings:
         chunk_rows: Approximate number of rows in one snapshot operation.
         chunk_bytes: Approximate size of one snapshot operation, in bytes as the source stores them. It limits how much is read again after
             a crash.
+        max_cost: What one run may begin of this table, by its estimate. A table above it is refused before anything is read, and the others
+            go on (docs/run.md#what-a-run-may-cost).
     """
 
     cursor: tuple[str, ...] = ()
@@ -63,6 +66,7 @@ class LoadSettings:
     parallelism: int = 4
     chunk_rows: int = 20_000_000
     chunk_bytes: int = 16 * 1024**3
+    max_cost: MaxCost = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

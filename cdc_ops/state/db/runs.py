@@ -12,7 +12,7 @@ from cdc_ops.state.base import TableOverview
 from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.leases import lease_of
 from cdc_ops.state.db.schema import KEY, runs, tables, utc_now
-from cdc_ops.state.table_run import TableRun
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 
 def record(connection: Connection, run: TableRun) -> None:
@@ -23,21 +23,27 @@ def record(connection: Connection, run: TableRun) -> None:
     table_rows.upsert(connection, runs, table_rows.key(run.pipeline, run.table) | line | searched)
 
 
-def newest(connection: Connection, pipeline: str | None, run_id: str | None, limit: int) -> tuple[TableRun, ...]:
+def newest(
+    connection: Connection, pipeline: str | None, run_id: str | None, status: TableRunStatus | None, limit: int
+) -> tuple[TableRun, ...]:
     """Returns lines, newest first."""
     query = select(runs.c.body).order_by(runs.c.started_at.desc(), *(runs.c[name] for name in KEY), runs.c.run_id).limit(limit)
     if pipeline is not None:
         query = query.where(runs.c.pipeline == pipeline)
     if run_id is not None:
         query = query.where(runs.c.run_id == run_id)
+    if status is not None:
+        query = query.where(runs.c.status == status.value)
     return tuple(json_codec.loads(TableRun, text) for text in connection.scalars(query))
 
 
-def history(connection: Connection, pipeline: str, table: TableName, limit: int) -> tuple[TableRun, ...]:
+def history(connection: Connection, pipeline: str, table: TableName, status: TableRunStatus | None, limit: int) -> tuple[TableRun, ...]:
     """Returns one table's lines, newest first."""
     query = (
         select(runs.c.body).where(table_rows.of_table(runs, pipeline, table)).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(limit)
     )
+    if status is not None:
+        query = query.where(runs.c.status == status.value)
     return tuple(json_codec.loads(TableRun, text) for text in connection.scalars(query))
 
 

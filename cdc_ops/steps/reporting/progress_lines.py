@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Counts
+from cdc_ops.core.text import span_text
 
 
 @dataclass(slots=True)
@@ -68,15 +69,3 @@ def rows_text(rows: int) -> str:
     if rows < 10_000:
         return f"{rows:,}"
     return f"{rows / 1000:,.0f} k" if rows < 1_000_000 else f"{rows / 1_000_000:,.1f} M"
-
-
-def span_text(seconds: float) -> str:
-    """Returns a span in its two largest units.
-
-    >>> [span_text(seconds) for seconds in (0, 59.6, 80, 3599, 7325)]
-    ['0 s', '1 min', '1 min 20 s', '59 min 59 s', '2 h 2 min']
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "min"), (0 if hours else rest, "s"))
-    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"

@@ -19,6 +19,7 @@ from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import TablePlan, build_job, group_tables
 from cdc_ops.steps.reporting.told_before import warned_before
 from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
+from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group, hold, plan_group
 
 Execute = Callable[[JobSpec], StepResult]
@@ -58,9 +59,11 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         say: Receives one line per event.
 
     Raises:
+        CostRefusedError: all tables together would cost more than the pipeline's `max_cost`; nothing was read.
         CdcError: nothing could be started at all; failures of single tables are in the report.
     """
     found = discover_all(context, source, request)
+    check_run_cost(context, source, request, found.tables)
     run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
     groups = group_tables(found.tables, context.pipeline.runs.tables_per_job)
     for number, group in enumerate(groups):

@@ -175,5 +175,6 @@ def _record_failure(context: Context, request: RunRequest, config: TableConfig, 
                 warnings=still_told(context.store, config.pipeline, config.table, request.run_id),
             ),
             missing=opened.missing if opened else None,
+            cost=opened.cost if opened else None,
         )
     )

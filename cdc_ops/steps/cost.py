@@ -1,0 +1,160 @@
+"""The price of a table's plan: collects what is known before a run, and refuses what is above the limits. Asks ledger and source.
+
+Nothing is read here but the ledger, the size of the Delta table, and counts of rows at the source that stop at a limit.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.planned_cost import CostEvidence, CostSample, planned_cost
+from cdc_ops.core.operation.reads import ArchiveRead, ReplayRead, WindowRead
+from cdc_ops.core.phases import worked_seconds
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.run_cost import UNKNOWN, CostBasis, Figure, MaxCost, PlannedCost, RunCost, excesses, figure
+from cdc_ops.errors import CostRefusedError
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.sources.base import Source
+from cdc_ops.state.base import StateReader
+from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.planning.request import COUNT_LIMIT
+from cdc_ops.steps.query.connection_limit import connections_of
+
+NO_FILES: Final = TableStats(delta_version=0, files=0, size_bytes=0)
+"""Where no MERGE looks for keys."""
+
+RUNS_LOOKED_AT: Final = 20
+"""Earlier runs of a table by which the next one is estimated."""
+
+MOST_COUNTED: Final = 20_000_000
+"""Rows of a window that are counted at most for a limit that is not one of rows."""
+
+
+def plan_cost(
+    context: Context, source: Source, config: TableConfig, unfinished: tuple[Operation, ...], new: tuple[Operation, ...]
+) -> PlannedCost | None:
+    """Returns the price of a plan, None if it has no operation.
+
+    Raises:
+        SourceError: rows have to be counted, and the source cannot answer.
+    """
+    if not unfinished and not new:
+        return None
+    begun = _cost(context, source, config, new, counted=True) if new else None
+    everything = _cost(context, source, config, unfinished + new, counted=False) if unfinished or begun is None else begun
+    return PlannedCost(all=everything, new=begun)
+
+
+def check_table_cost(context: Context, config: TableConfig, cost: PlannedCost | None, *, accepted: bool) -> None:
+    """Checks what a run would begin of a table against the limits of the table, and those of the pipeline.
+
+    Raises:
+        CostRefusedError: it costs more, and nobody has accepted that.
+    """
+    if not accepted and (refused := refused_table(context.pipeline, config, cost)) is not None:
+        raise refused
+
+
+def refused_table(pipeline: Pipeline, config: TableConfig, cost: PlannedCost | None) -> CostRefusedError | None:
+    """Returns why a table's plan may not be begun, None if it may."""
+    if cost is None or cost.new is None:
+        return None
+    found = (*excesses(cost.new, config.settings.load.max_cost), *excesses(cost.new, pipeline.runs.max_cost))
+    return cost_refused(f"table {config.table}", dict.fromkeys(found)) if found else None
+
+
+def cost_refused(what: str, why: Iterable[str]) -> CostRefusedError:
+    """Returns the error of a run, or of a table, that would cost more than its limits."""
+    return CostRefusedError(
+        f"The estimated cost of {what} is above its limit.",
+        why=" ".join(why),
+        data="Nothing was read or written; the watermark stays.",
+        next="'cdc-ops plan' shows the estimate. Read less (one table with -t, a shorter range), raise 'max_cost', or accept the cost:"
+        " add --accept-cost, or trigger the DAG with accept_cost.",
+    )
+
+
+def _cost(context: Context, source: Source, config: TableConfig, operations: tuple[Operation, ...], *, counted: bool) -> RunCost:
+    limits = (config.settings.load.max_cost, context.pipeline.runs.max_cost)
+    rows = _rows(operations)
+    if counted and (rows.value is None or rows.at_least) and (slices := _asked(operations)):
+        rows = _counted(source, config, slices, _count_limit(limits, operations))
+    store = context.store
+    own = _own_samples(store, config)
+    others = () if own else _samples(context.committed_runs())
+    asking = [connections_of(item) for item in operations if not isinstance(item.read, ArchiveRead | ReplayRead)]
+    merges = any(item.apply.mode is ApplyMode.MERGE and item.target.version is not None for item in operations)
+    evidence = CostEvidence(rows=rows, own=own, others=others, size=_size(store, config) if merges else NO_FILES)
+    return planned_cost(operations, evidence, max(asking, default=0))
+
+
+def _rows(operations: Sequence[Operation]) -> Figure:
+    """Returns the rows that the plans of operations expect at the source; a plan counts those of a window up to a limit."""
+    asked = [item for item in operations if not isinstance(item.read, ArchiveRead | ReplayRead)]
+    rows = sum(item.expected_rows for item in asked)
+    if not rows:
+        return UNKNOWN
+    windows = [item for item in asked if isinstance(item.read, WindowRead)]
+    basis = CostBasis.COUNTED if windows else CostBasis.STATISTICS
+    return figure(rows, basis, at_least=any(item.expected_rows >= COUNT_LIMIT for item in windows))
+
+
+def _asked(operations: Sequence[Operation]) -> tuple[str, ...]:
+    return tuple(condition for item in operations for condition in item.slices)
+
+
+def _counted(source: Source, config: TableConfig, slices: tuple[str, ...], limit: int) -> Figure:
+    """Counts rows at the source, up to a limit."""
+    rows = 0
+    for condition in slices:
+        rows += source.count(config.table, condition, limit - rows)
+        if rows >= limit:
+            break
+    return figure(rows, CostBasis.COUNTED, at_least=rows >= limit)
+
+
+def _count_limit(limits: Iterable[MaxCost], operations: Sequence[Operation]) -> int:
+    """Returns up to where rows have to be counted to know whether limits are kept."""
+    wanted = COUNT_LIMIT
+    for limit in limits:
+        wanted = max(wanted, limit.rows + 1)
+        if limit.written_bytes or limit.duration:
+            each = operations[0].source.schema.row_bytes or 1
+            enough = limit.written_bytes // each + 1 if limit.written_bytes and not limit.duration else MOST_COUNTED
+            wanted = max(wanted, min(enough, MOST_COUNTED))
+    return wanted
+
+
+def _own_samples(store: StateReader, config: TableConfig) -> tuple[CostSample, ...]:
+    """Returns what the newest runs of a table have cost; where all of them found nothing to do, what the newest that did something have."""
+    newest = _samples(store.history(config.pipeline, config.table, limit=RUNS_LOOKED_AT))
+    return newest or _samples(store.history(config.pipeline, config.table, status=TableRunStatus.COMMITTED, limit=RUNS_LOOKED_AT))
+
+
+def _samples(runs: Iterable[TableRun]) -> tuple[CostSample, ...]:
+    """Returns what runs have cost. One that compared is taken by the rows that it compared, which its plan has estimated."""
+    found = []
+    for run in runs:
+        planned, compared = run.cost, run.kind is OperationKind.RECONCILE
+        rows = (planned.rows.value or 0.0) if planned and compared else 0.0 if compared else float(run.result.counts.read)
+        seconds = worked_seconds(run.timing.phases)
+        if rows and seconds and run.status in (TableRunStatus.COMMITTED, TableRunStatus.IDLE):
+            archived = planned.archive_bytes if planned else 0
+            found.append(
+                CostSample(kind=run.kind, rows=rows, written_bytes=run.result.counts.bytes, seconds=seconds, archive_bytes=archived)
+            )
+    return tuple(found)
+
+
+def _size(store: StateReader, config: TableConfig) -> TableStats | None:
+    """Returns the size of a Delta table, by the ledger or, after a rebuild of it, by the table's log; None if neither tells."""
+    known = store.stats(config.pipeline, config.table)
+    if known is not None:
+        return known
+    log = DeltaLog(config.path)
+    version = log.newest()
+    found = log.size(version) if version is not None else None
+    return TableStats(delta_version=version or 0, files=found[0], size_bytes=found[1]) if found else None
