@@ -24,12 +24,13 @@ from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from cdc_ops.state.table_run import TableRunStatus
 from tests.operations import changed, with_fields
 from tests.state_archive_contract import ArchiveContract
+from tests.state_idle_contract import IdleContract
 from tests.state_lease_contract import LeaseContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, make_operation, race, result, run, settle, take
 
 
-class StateContract(LeaseContract, ArchiveContract):
-    """The tests; those of leases and archives stand on their own."""
+class StateContract(LeaseContract, ArchiveContract, IdleContract):
+    """The tests; those of leases, archives and idle tables stand on their own."""
 
     # ---------------------------------------------------------------------------------------------- opening and migrating
 

@@ -27,8 +27,9 @@ from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import group_tables
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
+from cdc_ops.steps.runs.one_look import plan_tables
 from cdc_ops.steps.runs.run_price import check_run_cost
-from cdc_ops.steps.runs.table_groups import GroupPlan, commit_group, plan_group
+from cdc_ops.steps.runs.table_groups import GroupPlan, commit_group
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
         with translated(), opened(pipeline, context, tables) as here:
             source = connect(pipeline.source)
             try:
-                planned = plan_group(here.context, source, here.request, here.configs, log.info)
+                planned = plan_tables(here.context, source, here.request, here.configs, log.info)
             finally:
                 source.close()
             busy = [str(item.table) for item in planned.plans if item.operations]

@@ -1,9 +1,10 @@
 """What all SQL sources have in common: catalog, bounds, cuts and predicates put together; typing cursors and reading is each one's own."""
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, Self
 
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
@@ -110,6 +111,24 @@ class SqlSource:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._shown})"
 
+    @property
+    def parts(self) -> SqlParts:
+        """What this source is put together from."""
+        return self._parts
+
+    def shared(self, tables: tuple[TableName, ...], session: SqlSession, probe: Probe) -> Self | None:
+        """Returns this source with the schemas of some tables read together, and with another session and probe (sql/one_look.py).
+
+        Returns:
+            None from a source that reads schemas only one by one.
+        """
+        return None
+
+    def _rebuilt(self, parts: SqlParts) -> Self:
+        other = copy(self)
+        SqlSource.__init__(other, self.config, parts, self._shown)
+        return other
+
     def access(self, lookback: timedelta) -> SourceAccess:
         """Connects, and asks who the server is and what the user may see."""
         session, probe = self._parts.session, self._parts.probe
@@ -186,7 +205,7 @@ class SqlSource:
         """Counts the rows that match, but at most `limit`."""
         condition = f" WHERE {where}" if where else ""
         bounded = f"SELECT 1 FROM {self._parts.dialect.table(table)}{condition} LIMIT {int(limit)}"
-        row = self._parts.session.row(f"SELECT COUNT(*) AS n FROM ({bounded}) AS q")
+        row = self._parts.session.answer(f"SELECT COUNT(*) AS n FROM ({bounded}) AS q", ("n",))
         return int(row["n"])
 
     def null_predicate(self, cursor: Cursor) -> str:
@@ -198,7 +217,7 @@ class SqlSource:
         condition = f" WHERE {where}" if where else ""
         dialect = self._parts.dialect
         sums = f"COUNT(*) AS n, {dialect.checksum(expressions)} AS checksum"
-        row = self._parts.session.row(f"SELECT {sums} FROM {dialect.table(table)}{condition}")
+        row = self._parts.session.answer(f"SELECT {sums} FROM {dialect.table(table)}{condition}", ("n", "checksum"))
         return int(row["n"]), str(row["checksum"])
 
     def slices(self, schema: TableSchema, keys: tuple[str, ...], where: str, parts: int) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ The ledger is a cache of the Delta log plus the frozen plans; core.operation.tab
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -35,6 +36,38 @@ class OpenNumber:
 
     op_seq: int
     operation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeTable:
+    """A table that nobody held and that had no open operation when it was looked at.
+
+    Args:
+        state: Its state.
+        token: Fencing number of its last lease: it moves with every lease.
+        stats: The last known numbers of its Delta table.
+        last_run: Its newest line, None if it has none.
+    """
+
+    state: TableState
+    token: int
+    stats: TableStats | None = None
+    last_run: TableRun | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleTable:
+    """A table in which a run has found nothing new.
+
+    Args:
+        seen: The table as it was when the run looked at it.
+        new: Its state after the run.
+        run: Its line of the run.
+    """
+
+    seen: FreeTable
+    new: TableState
+    run: TableRun
 
 
 class StateReader(ArchiveReader, ABC):
@@ -99,6 +132,13 @@ class StateReader(ArchiveReader, ABC):
         """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table.
 
         The number of queries is fixed: the status page asks every few seconds.
+        """
+
+    @abstractmethod
+    def free_tables(self, pipeline: str) -> tuple[FreeTable, ...]:
+        """Returns the tables of a pipeline that have a state, no holder, not even of an expired lease, and no open operation.
+
+        The number of queries is fixed.
         """
 
 
@@ -177,6 +217,17 @@ class StateStore(StateReader, ArchiveStore):
         """
 
     @abstractmethod
+    def settle_idle(self, pipeline: str, idle: Sequence[IdleTable]) -> frozenset[TableName]:
+        """Settles tables without news together, each as if the run had taken its lease, moved its state and given it back.
+
+        The number of statements grows by one group of statements for some hundred tables.
+
+        Returns:
+            The tables that were settled. One that is not as it was seen, because somebody holds it, had it meanwhile, has planned an
+            operation or changed its state, is left alone.
+        """
+
+    @abstractmethod
     def replace_state(self, lease: Lease, new: TableState) -> None:
         """Overwrites a table's state with one rebuilt from the lake and discards its open operations."""
 
@@ -187,6 +238,14 @@ class StateStore(StateReader, ArchiveStore):
     @abstractmethod
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
         """Forgets lines of runs and settled operations of a table from before an instant; its newest line, and all that is open, stays.
+
+        Returns:
+            How many were removed; a call removes a bounded number.
+        """
+
+    @abstractmethod
+    def prune_idle(self, pipeline: str, settled: Iterable[TableName], before: datetime) -> int:
+        """Does what `prune` does for tables that were just settled by `settle_idle`, together.
 
         Returns:
             How many were removed; a call removes a bounded number.

@@ -6,7 +6,7 @@ Every write of a table's state is one transaction that locks the table's row, co
 writes. What the rows mean is in db/schema.py; leases, operations and runs have a module each.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -21,8 +21,8 @@ from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
-from cdc_ops.state.base import OpenNumber, StateReader, StateStore, TableOverview
-from cdc_ops.state.db import leases, operations, pruning, runs, table_rows
+from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableOverview
+from cdc_ops.state.db import idle_tables, leases, operations, pruning, runs, table_rows
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.db.database import PATIENCE, Database
 from cdc_ops.state.db.operations import OperationStatus
@@ -146,6 +146,10 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         """See `StateReader`."""
         return self._read(lambda connection: runs.overview(connection, pipeline), ())
 
+    def free_tables(self, pipeline: str) -> tuple[FreeTable, ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: idle_tables.free_tables(connection, pipeline), ())
+
     def _table_row(self, pipeline: str, table: TableName) -> Row[Any] | None:
         query = select(tables).where(table_rows.of_table(tables, pipeline, table))
         return self._read(lambda connection: connection.execute(query).first(), None)
@@ -244,6 +248,26 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
                 operations.settle(connection, operation, target, result)
             _compare(row, expected)
             _store(connection, lease, new, result.stats if result else None)
+
+    def settle_idle(self, pipeline: str, idle: Sequence[IdleTable]) -> frozenset[TableName]:
+        """See `StateStore`."""
+        settled: list[TableName] = []
+        for portion in idle_tables.portions(idle):
+            with self._database.write() as connection:
+                settled += idle_tables.settle(connection, pipeline, portion)
+        return frozenset(settled)
+
+    def prune_idle(self, pipeline: str, settled: Iterable[TableName], before: datetime) -> int:
+        """See `StateStore`. Nothing is locked where nothing is old."""
+        removed, names = 0, sorted(settled)
+        for start in range(0, len(names), idle_tables.AT_ONCE):
+            some = names[start : start + idle_tables.AT_ONCE]
+            with self._database.read() as connection:
+                run_ids = idle_tables.old_lines(connection, pipeline, some, before)
+            if run_ids:
+                with self._database.write() as connection:
+                    removed += idle_tables.prune(connection, pipeline, some, run_ids, before)
+        return removed
 
     def replace_state(self, lease: Lease, new: TableState) -> None:
         """See `StateStore`."""

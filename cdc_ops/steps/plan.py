@@ -40,17 +40,15 @@ from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.cost import check_table_cost, plan_cost
 from cdc_ops.steps.planning.draft import draft_operations, with_current_settings
-from cdc_ops.steps.planning.log import reads_differently
 from cdc_ops.steps.planning.reconcile import method_summary
 from cdc_ops.steps.planning.request import EMPTY_DRAFT, Draft, TableRequest, with_current_quarantine
-from cdc_ops.steps.planning.warnings import event_key_warnings, foreign_warnings, key_warnings
+from cdc_ops.steps.planning.warnings import added_columns, corrected_settings, event_key_warnings, foreign_warnings, key_warnings
 from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import still_told
 from cdc_ops.steps.table.missing_tables import find_absence, returned_warnings
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
 from cdc_ops.steps.table.source_table import SourceTable, read_source_table
-from cdc_ops.steps.table.storage import can_fill_columns
 
 KIND_OF_RUN = {
     RunKind.INCREMENT: OperationKind.INCREMENT,
@@ -184,7 +182,7 @@ def freeze_table(context: Context, source: Source, request: RunRequest, config: 
             plan = plan.warned([f"the lease of {holder}, a process of this machine that has ended, was taken over by this run"])
         before = still_told(store, config.pipeline, config.table, request.run_id) if plan.only_finishes else ()
         warnings = (*plan.warnings, *(text for text in before if text not in plan.warnings))
-        store.record(_table_run(request, plan, warnings, RunTiming(started_at=started, phases=watch.phases)))
+        store.record(line_of_plan(request, plan, warnings, RunTiming(started_at=started, phases=watch.phases)))
     except BaseException:
         store.release(lease)
         raise
@@ -218,13 +216,19 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
 
 
 def _record_observations(context: Context, lease: Lease, state: TableState, plan: TablePlan) -> TableState:
-    """Records counter samples, and how far an idle table was searched. Returns the table's new state in the ledger."""
+    """Records what the plan has observed. Returns the table's new state in the ledger."""
+    new = observed_state(state, plan)
+    if new != state:
+        context.store.settle(lease, state, new, None, None)
+    return new
+
+
+def observed_state(state: TableState, plan: TablePlan) -> TableState:
+    """Returns a table's state with the counter samples of its plan, and with how far the table was searched if it is idle."""
     new = replace(state, readings=plan.readings, missing_since=plan.missing_since)
     bound = plan.new.bound
     if bound is not None and plan.new.bound_advanced and not plan.operations and state.progress.watermark is not None:
         new = scanned(new, bound.value, plan.fresh_at)
-    if new != state:
-        context.store.settle(lease, state, new, None, None)
     return new
 
 
@@ -237,7 +241,7 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
         return TablePlan(config=config, state=state, new=new, missing_since=absence.since)
     unfinished = _brought_up_to_date(context, source, request, config, base, frozen)
     if unfinished and not _queues_behind(request, config, unfinished):
-        news = (*_corrected(frozen, unfinished), *_added_columns(unfinished, config, declared=context.pipeline.source.is_declared))
+        news = (*corrected_settings(frozen, unfinished), *added_columns(unfinished, config, declared=context.pipeline.source.is_declared))
         return TablePlan(
             config=config,
             state=state,
@@ -246,6 +250,18 @@ def _plan(context: Context, source: Source, request: RunRequest, config: TableCo
             table_warnings=(*foreign_warnings(base.head), *news),
             missing_since=state.missing_since,
         )
+    return plan_new(context, source, request, config, base, unfinished)
+
+
+def plan_new(
+    context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead, unfinished: tuple[Operation, ...] = ()
+) -> TablePlan:
+    """Plans the new operations of a table that the source shows, behind its unfinished ones. Writes nothing.
+
+    Raises:
+        CdcError: as for `plan_table`.
+    """
+    state = base.state
     source_table = apply_schema_policy(read_source_table(context.pipeline, source, config), base.head, request)
     table_request = _table_request(context, source, request, source_table, projected(state, unfinished))
     new = draft_operations(table_request)
@@ -307,28 +323,6 @@ def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[O
     return True
 
 
-def _corrected(frozen: Iterable[Operation], unfinished: Iterable[Operation]) -> tuple[str, ...]:
-    """Returns a warning for each operation that is now read with other settings of the archive than at its plan."""
-    return tuple(
-        f"the settings of the archive were changed; operation {after.op_seq} has landed nothing yet and is read with the new settings"
-        for before, after in zip(frozen, unfinished, strict=True)
-        if reads_differently(before, after)
-    )
-
-
-def _added_columns(unfinished: Iterable[Operation], config: TableConfig, *, declared: bool) -> tuple[str, ...]:
-    """Returns a warning for each column that operations of an archive have got since their plan."""
-    logs = (operation for operation in unfinished if isinstance(operation.read, ArchiveRead))
-    news = (
-        change.meaning(
-            config.pipeline, config.table, declared=declared, fills=can_fill_columns(operation.apply.stored_as, operation.apply.keys)
-        )
-        for operation in logs
-        for change in operation.apply.schema_changes
-    )
-    return tuple(dict.fromkeys(news))
-
-
 def _fresh_at(source_table: SourceTable, state: TableState, new: Draft) -> datetime | None:
     """Returns up to when an idle table is complete. The files of an archive do not show when the source last wrote to it."""
     if source_table.config.settings.method is Method.LOG:
@@ -336,7 +330,7 @@ def _fresh_at(source_table: SourceTable, state: TableState, new: Draft) -> datet
     return fresh_instant(source_table.cursor, new.bound) if new.bound and new.bound_advanced else None
 
 
-def _table_run(request: RunRequest, plan: TablePlan, warnings: tuple[str, ...], timing: RunTiming) -> TableRun:
+def line_of_plan(request: RunRequest, plan: TablePlan, warnings: tuple[str, ...], timing: RunTiming) -> TableRun:
     """Returns the table's run as the ledger records it; `warnings` are those of the plan, and those that an earlier run showed."""
     first = plan.operations[0] if plan.operations else None
     return TableRun(

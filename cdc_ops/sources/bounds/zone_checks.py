@@ -78,7 +78,8 @@ class ZoneChecks:
         column, table = self.dialect.operand(lead), self.dialect.table(schema.table)
         border = self.dialect.literal(lead, lead.literal(lead.ceil(self.clock.latest(cursor, self.probe.now()) + _SLACK)))
         # MAX is one look at the end of the index, on every server and whatever its statistics say.
-        newest = self.session.row(f"SELECT MAX({column}) > {border} AS ahead, CAST(MAX({column}) AS CHAR(40)) AS newest FROM {table}")
+        ends = f"SELECT MAX({column}) > {border} AS ahead, CAST(MAX({column}) AS CHAR(40)) AS newest FROM {table}"
+        newest = self.session.answer(ends, ("ahead", "newest"))
         if not newest["ahead"]:
             return ""
         rows = f"SELECT 1 FROM {table} WHERE {column} > {border} ORDER BY {column} DESC LIMIT {COUNTED + 1}"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
@@ -18,6 +19,28 @@ _BASE_TABLES: Final = ("BASE TABLE", "SYSTEM VERSIONED")
 _PLAIN_WEIGHTS: Final = re.compile(r"^(latin1_\w+|(utf8|utf8mb3|utf8mb4|ascii)_(general_ci|bin))$")
 _COLLATION: Final = re.compile(r"^\w+$")
 _OWN_SCHEMAS: Final = ("mysql", "information_schema", "performance_schema", "sys")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listing:
+    """A listing of information_schema, and its order within a table."""
+
+    select: str
+    order: str
+
+
+_TABLES: Final = _Listing(
+    select="SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, TABLE_TYPE AS table_type, TABLE_ROWS AS table_rows,"
+    " AVG_ROW_LENGTH AS row_bytes FROM information_schema.tables",
+    order="TABLE_NAME",
+)
+_COLUMNS: Final = _Listing(
+    select="SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
+    " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation"
+    " FROM information_schema.columns",
+    order="ORDINAL_POSITION",
+)
+_STATISTICS: Final = _Listing(select="SELECT * FROM information_schema.statistics", order="INDEX_NAME, SEQ_IN_INDEX")
 
 
 class Catalog:
@@ -59,13 +82,7 @@ class Catalog:
 
     def column_rows(self, table: TableName) -> list[Row]:
         """Returns name, declared type, nullability and extras of a table's columns, in order."""
-        rows = self._session.rows(
-            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
-            " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation"
-            " FROM information_schema.columns"
-            f" WHERE {self._of(table)} ORDER BY ORDINAL_POSITION"
-        )
-        return [row for row in rows if _is(table, row)]
+        return [row for row in self._rows(_COLUMNS, table) if _is(table, row)]
 
     def auto_increment(self, table: TableName, column: str) -> int | None:
         """Returns the next number that an AUTO_INCREMENT column will get; None for other columns."""
@@ -80,19 +97,19 @@ class Catalog:
 
     def expression_indexes(self, table: TableName) -> tuple[str, ...]:
         """Returns the expressions that indexes of a table begin with, as the server prints them; a MySQL from 8.0.13 on knows such."""
-        rows = self._session.rows(f"SELECT * FROM information_schema.statistics WHERE {self._of(table)} AND SEQ_IN_INDEX = 1")
+        rows = (row for row in self._rows(_STATISTICS, table) if row["seq_in_index"] == 1)
         usable = (row for row in rows if _is(table, row) and _is_usable(row))
         return tuple(str(row["expression"]) for row in usable if row.get("expression"))
+
+    def _rows(self, listing: "_Listing", table: TableName) -> list[Row]:
+        """Returns what a listing says of a table, and of others whose names the server holds for equal."""
+        return self._session.rows(f"{listing.select} WHERE {self._of(table)} ORDER BY {listing.order}")
 
     def _of(self, table: TableName) -> str:
         return f"TABLE_SCHEMA = {self._dialect.text(table.schema)} AND TABLE_NAME = {self._dialect.text(table.name)}"
 
     def _table_row(self, table: TableName) -> Row:
-        rows = self._session.rows(
-            "SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, TABLE_TYPE AS table_type, TABLE_ROWS AS table_rows,"
-            " AVG_ROW_LENGTH AS row_bytes"
-            f" FROM information_schema.tables WHERE {self._of(table)}"
-        )
+        rows = self._rows(_TABLES, table)
         # The comparison above may ignore case; names that differ only in case can be two tables.
         found = next((row for row in rows if _is(table, row)), None)
         if found is None and rows and self._session.row("SELECT @@lower_case_table_names AS folded")["folded"]:
@@ -124,7 +141,7 @@ class Catalog:
         )
 
     def _indexes(self, table: TableName) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        rows = self._session.rows(f"SELECT * FROM information_schema.statistics WHERE {self._of(table)} ORDER BY INDEX_NAME, SEQ_IN_INDEX")
+        rows = self._rows(_STATISTICS, table)
         names: dict[str, list[str | None]] = {}
         primary_key: list[str] = []
         for row in rows:
@@ -136,6 +153,39 @@ class Catalog:
                 names.setdefault(row["index_name"], []).append(row["column_name"] if plain else None)
         whole = tuple(_until_none(names[name]) for name in sorted(names, key=lambda name: (name != "PRIMARY", name)))
         return tuple(primary_key), tuple(columns for columns in whole if columns)
+
+
+class CatalogOfMany(Catalog):
+    """Reads the schemas of some tables together: one statement per listing, however many tables there are.
+
+    Args:
+        session: The connection.
+        dialect: How names are quoted.
+        tables: The tables; of others it knows nothing.
+    """
+
+    def __init__(self, session: MySQLSession, dialect: Dialect, tables: tuple[TableName, ...]) -> None:
+        super().__init__(session, dialect)
+        self._tables = tables
+        self._found: dict[_Listing, dict[TableName, list[Row]]] = {}
+
+    def _rows(self, listing: "_Listing", table: TableName) -> list[Row]:
+        if listing not in self._found:
+            self._found[listing] = self._read(listing)
+        return self._found[listing].get(table, [])
+
+    def _read(self, listing: "_Listing") -> dict[TableName, list[Row]]:
+        schemas = [self._dialect.text(name) for name in sorted({table.schema for table in self._tables})]
+        names = ", ".join(self._dialect.text(name) for name in sorted({table.name for table in self._tables}))
+        # MariaDB looks into one schema only where it is compared by "=".
+        within = f"= {schemas[0]}" if len(schemas) == 1 else f"IN ({', '.join(schemas)})"
+        where = f"TABLE_SCHEMA {within} AND TABLE_NAME IN ({names})"
+        found: dict[TableName, list[Row]] = {table: [] for table in self._tables}
+        for row in self._session.rows(f"{listing.select} WHERE {where} ORDER BY {listing.order}"):
+            table = TableName(schema=row["table_schema"], name=row["table_name"])
+            if table in found:
+                found[table].append(row)
+        return found
 
 
 def _is(table: TableName, row: Row) -> bool:

@@ -92,6 +92,8 @@ class MySQLSession(SqlSession):
         address: Where and who.
     """
 
+    lock_limit = ("SET SESSION lock_wait_timeout = 3", "SET SESSION lock_wait_timeout = DEFAULT")
+
     def __init__(self, address: Address) -> None:
         super().__init__(address, lambda error: source_error(error, address))
         self.address = address

@@ -4,19 +4,24 @@ What is to be read (`schema`, `cursor`), up to where without losing what commits
 and operations (`slices`, `chunks`), and the bounded read itself (`jdbc_read`). Each has a module of its own beside this one.
 """
 
+from dataclasses import replace
+from typing import Self
+
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.pipeline.pipeline import SourceConfig
-from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.bounds.clock import Probe
 from cdc_ops.sources.checksums import DigestSql
 from cdc_ops.sources.mysql.bound_probe import MySQLProbe
-from cdc_ops.sources.mysql.catalog import Catalog
+from cdc_ops.sources.mysql.catalog import Catalog, CatalogOfMany
 from cdc_ops.sources.mysql.cursors import cursor_warnings, is_stamped, type_cursor
 from cdc_ops.sources.mysql.jdbc import build_read
 from cdc_ops.sources.mysql.positions import MySQLPositions
 from cdc_ops.sources.mysql.session import Address, MySQLSession
 from cdc_ops.sources.mysql.split_points import MySQLBorders
 from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.sources.sql.session import SqlSession
 from cdc_ops.sources.sql_source import SqlParts, SqlSource
 
 
@@ -35,7 +40,7 @@ class MySQLSource(SqlSource):
         self._address = Address(url)
         self._dialect = Dialect()
         self._session = MySQLSession(self._address)
-        self._catalog = Catalog(self._session, self._dialect)
+        self._catalog: Catalog = Catalog(self._session, self._dialect)
         probe = MySQLProbe(self._session, self._catalog)
         borders, digests = MySQLBorders(self._session, self._dialect), DigestSql(self._dialect)
         parts = SqlParts(
@@ -58,6 +63,13 @@ class MySQLSource(SqlSource):
         expressions = None if self._session.is_mariadb else self._catalog.expression_indexes(schema.table)
         warnings = cursor_warnings(schema, cursor, extras, self._dialect, expressions)
         return cursor, (*warnings, *self._zones.warnings(schema, cursor, stamped=stamped))
+
+    def shared(self, tables: tuple[TableName, ...], session: SqlSession, probe: Probe) -> Self:
+        """Returns this source with the schemas of some tables read together, and with another session and probe."""
+        catalog = CatalogOfMany(self._session, self._dialect, tables)
+        other = self._rebuilt(replace(self.parts, catalog=catalog, session=session, probe=probe))
+        other._catalog = catalog
+        return other
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices; opens no connection."""

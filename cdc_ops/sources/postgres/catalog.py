@@ -42,7 +42,7 @@ _NORMAL: Final = {
 """Of these: a text that is the same for equal values. Keys of collations that are not deterministic cannot be asked for in SQL."""
 
 _COLUMNS: Final = """
-    SELECT a.attname AS name, NOT a.attnotnull AND NOT t.typnotnull AS nullable,
+    SELECT a.attrelid::bigint AS table_id, a.attname AS name, NOT a.attnotnull AND NOT t.typnotnull AS nullable,
       format_type(base.type_id, base.typmod) AS declared, leaf.typname AS leaf,
       COALESCE((SELECT c.collname::text FROM pg_collation c WHERE c.oid = a.attcollation AND NOT c.collisdeterministic), '') AS loose,
       leaf.typtype <> 'b' OR n.nspname = 'pg_catalog' OR EXISTS (
@@ -59,19 +59,45 @@ _COLUMNS: Final = """
     JOIN pg_type bt ON bt.oid = base.type_id
     JOIN pg_type leaf ON leaf.oid = CASE WHEN bt.typcategory = 'A' AND bt.typelem <> 0 THEN bt.typelem ELSE bt.oid END
     JOIN pg_namespace n ON n.oid = leaf.typnamespace
-    WHERE a.attrelid = {table} AND a.attnum > 0 AND NOT a.attisdropped
-    ORDER BY a.attnum"""
+    WHERE a.attrelid {of} AND a.attnum > 0 AND NOT a.attisdropped
+    ORDER BY a.attrelid, a.attnum"""
 
 _INDEXES: Final = """
-    SELECT ic.relname AS index_name, i.indisprimary AS is_primary, a.attname AS name,
+    SELECT i.indrelid::bigint AS table_id, ic.relname AS index_name, i.indisprimary AS is_primary, a.attname AS name,
       am.amname = 'btree' AND i.indisvalid AND i.indpred IS NULL AS is_usable
     FROM pg_index i
     JOIN pg_class ic ON ic.oid = i.indexrelid
     JOIN pg_am am ON am.oid = ic.relam
     CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, position)
     LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum AND k.attnum > 0
-    WHERE i.indrelid = {table} AND k.position <= i.indnkeyatts
-    ORDER BY NOT i.indisprimary, ic.relname, k.position"""
+    WHERE i.indrelid {of} AND k.position <= i.indnkeyatts
+    ORDER BY i.indrelid, NOT i.indisprimary, ic.relname, k.position"""
+
+# Of tgtype: 2 is BEFORE, 16 is UPDATE, 1 is FOR EACH ROW.
+_UPDATE_TRIGGERS: Final = """
+    SELECT tgrelid::bigint AS table_id FROM pg_trigger
+    WHERE tgrelid {of} AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 19 = 19"""
+
+_DEFAULTS: Final = """
+    SELECT d.adrelid::bigint AS table_id, a.attname AS name, lower(pg_get_expr(d.adbin, d.adrelid)) AS preset
+    FROM pg_attrdef AS d JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+    WHERE d.adrelid {of}"""
+
+_EXPRESSION_INDEXES: Final = """
+    SELECT i.indrelid::bigint AS table_id, pg_get_indexdef(i.indexrelid, 1, true) AS expression FROM pg_index i
+    WHERE i.indrelid {of} AND i.indisvalid AND i.indpred IS NULL AND i.indkey[0] = 0"""
+
+_TABLES: Final = """
+    SELECT n.nspname AS table_schema, c.relname AS table_name, c.oid::bigint AS id, c.relkind AS kind,
+      COALESCE((SELECT sum(p.reltuples) FROM pg_partition_tree(c.oid) AS t JOIN pg_class p ON p.oid = t.relid
+        WHERE t.isleaf AND p.reltuples > 0), c.reltuples)::bigint AS estimate,
+      -- With what is stored outside of the rows themselves.
+      (COALESCE((SELECT sum(pg_table_size(t.relid)) FROM pg_partition_tree(c.oid) AS t WHERE t.isleaf), pg_table_size(c.oid))
+        / NULLIF(COALESCE((SELECT sum(p.reltuples) FROM pg_partition_tree(c.oid) AS t JOIN pg_class p ON p.oid = t.relid
+        WHERE t.isleaf AND p.reltuples > 0), NULLIF(c.reltuples, -1)), 0))::bigint AS row_bytes,
+      has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT') AS readable
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname {schemas} AND c.relname {names} AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"""
 
 
 class PostgresCatalog:
@@ -98,10 +124,10 @@ class PostgresCatalog:
     def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str], types: TypePolicies) -> TableSchema:
         """Reads columns, primary key and indexes; see `Source.schema`."""
         facts = self._table_row(table)
-        rows = self._session.rows(_COLUMNS.format(table=facts["id"]))
+        rows = self._rows(_COLUMNS, table)
         chosen = choose_columns(table, rows, tuple(columns), tuple(except_columns))
         _check_case(table, chosen)
-        primary_key, indexes = self._indexes(facts["id"])
+        primary_key, indexes = self._indexes(table)
         return TableSchema(
             table=table,
             columns=tuple(self._column(table, row, types) for row in chosen),
@@ -133,40 +159,17 @@ class PostgresCatalog:
 
     def has_update_trigger(self, table: TableName) -> bool:
         """True if some trigger of the table can change rows that are being updated."""
-        # Of tgtype: 2 is BEFORE, 16 is UPDATE, 1 is FOR EACH ROW.
-        relation = f"{self._dialect.text(self._dialect.table(table))}::regclass"
-        return bool(
-            self._session.rows(
-                f"SELECT 1 FROM pg_trigger WHERE tgrelid = {relation} AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 19 = 19"
-            )
-        )
+        return bool(self._rows(_UPDATE_TRIGGERS, table))
 
     def is_stamped(self, table: TableName, column: str) -> bool:
         """True if a column's default is the time of the session, in its zone."""
-        relation = f"{self._dialect.text(self._dialect.table(table))}::regclass"
-        rows = self._session.rows(
-            "SELECT lower(pg_get_expr(d.adbin, d.adrelid)) AS preset FROM pg_attrdef AS d"
-            " JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum"
-            f" WHERE d.adrelid = {relation} AND a.attname = {self._dialect.text(column)}"
-        )
+        rows = [row for row in self._rows(_DEFAULTS, table) if row["name"] == column]
         clocks = ("now()", "current_timestamp", "localtimestamp", "_timestamp()")
         fixed = ("at time zone", "timezone(")
         return any(any(one in row["preset"] for one in clocks) and not any(one in row["preset"] for one in fixed) for row in rows)
 
     def _table_row(self, table: TableName) -> Row:
-        schema, name = self._dialect.text(table.schema), self._dialect.text(table.name)
-        rows = self._session.rows(
-            "SELECT c.oid::bigint AS id, c.relkind AS kind,"
-            " COALESCE((SELECT sum(p.reltuples) FROM pg_partition_tree(c.oid) AS t JOIN pg_class p ON p.oid = t.relid"
-            " WHERE t.isleaf AND p.reltuples > 0), c.reltuples)::bigint AS estimate,"
-            # With what is stored outside of the rows themselves.
-            " (COALESCE((SELECT sum(pg_table_size(t.relid)) FROM pg_partition_tree(c.oid) AS t WHERE t.isleaf), pg_table_size(c.oid))"
-            " / NULLIF(COALESCE((SELECT sum(p.reltuples) FROM pg_partition_tree(c.oid) AS t JOIN pg_class p ON p.oid = t.relid"
-            " WHERE t.isleaf AND p.reltuples > 0), NULLIF(c.reltuples, -1)), 0))::bigint AS row_bytes,"
-            " has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT') AS readable"
-            " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            f" WHERE n.nspname = {schema} AND c.relname = {name} AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
-        )
+        rows = self._facts(table)
         if not rows or not rows[0]["readable"]:
             raise missing_table(self._session, self._dialect, table, self.tables())
         if rows[0]["kind"] not in _TABLE_KINDS:
@@ -180,12 +183,15 @@ class PostgresCatalog:
 
     def expression_indexes(self, table: TableName) -> tuple[str, ...]:
         """Returns the first expression of each valid index of a table that begins with one, as the server prints it."""
-        rows = self._session.rows(
-            "SELECT pg_get_indexdef(i.indexrelid, 1, true) AS expression FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
-            " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE i.indisvalid AND i.indpred IS NULL AND i.indkey[0] = 0"
-            f" AND n.nspname = {self._dialect.text(table.schema)} AND c.relname = {self._dialect.text(table.name)}"
-        )
-        return tuple(str(row["expression"]) for row in rows)
+        return tuple(str(row["expression"]) for row in self._rows(_EXPRESSION_INDEXES, table))
+
+    def _rows(self, listing: str, table: TableName) -> list[Row]:
+        """Returns what one of the listings above says of a table."""
+        return self._session.rows(listing.format(of=f"= {self._dialect.text(self._dialect.table(table))}::regclass"))
+
+    def _facts(self, table: TableName) -> list[Row]:
+        schema, name = self._dialect.text(table.schema), self._dialect.text(table.name)
+        return self._session.rows(_TABLES.format(schemas=f"= {schema}", names=f"= {name}"))
 
     def _column(self, table: TableName, row: Row, types: TypePolicies) -> Column:
         if not row["has_text"] and row["leaf"] not in _TEXT_OF_EXTENSIONS:
@@ -209,11 +215,11 @@ class PostgresCatalog:
             normal=_NORMAL[kind].format(column=quoted) if kind in _NORMAL and loose else "",
         )
 
-    def _indexes(self, table_id: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    def _indexes(self, table: TableName) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         names: dict[str, list[str]] = {}
         ended: set[str] = set()
         primary_key: list[str] = []
-        for row in self._session.rows(_INDEXES.format(table=table_id)):
+        for row in self._rows(_INDEXES, table):
             index = row["index_name"]
             if row["is_primary"]:
                 primary_key.append(row["name"])
@@ -222,6 +228,42 @@ class PostgresCatalog:
             elif index not in ended:
                 names.setdefault(index, []).append(row["name"])
         return tuple(primary_key), tuple(tuple(columns) for columns in names.values())
+
+
+class PostgresCatalogOfMany(PostgresCatalog):
+    """Reads the schemas of some tables together: one statement per listing, however many tables there are.
+
+    Args:
+        session: The connection.
+        dialect: How names are quoted.
+        tables: The tables; of others it knows nothing.
+    """
+
+    def __init__(self, session: PostgresSession, dialect: Dialect, tables: tuple[TableName, ...]) -> None:
+        super().__init__(session, dialect)
+        self._tables = tables
+        self._known: dict[TableName, Row] | None = None
+        self._found: dict[str, dict[int, list[Row]]] = {}
+
+    def _facts(self, table: TableName) -> list[Row]:
+        if self._known is None:
+            schemas = self._among({one.schema for one in self._tables})
+            rows = self._session.rows(_TABLES.format(schemas=schemas, names=self._among({one.name for one in self._tables})))
+            every = {TableName(schema=row["table_schema"], name=row["table_name"]): row for row in rows}
+            self._known = {one: every[one] for one in self._tables if one in every}
+        return [self._known[table]] if table in self._known else []
+
+    def _rows(self, listing: str, table: TableName) -> list[Row]:
+        [facts] = self._facts(table)
+        if listing not in self._found:
+            self._found[listing] = {}
+            ids = ", ".join(str(int(row["id"])) for row in (self._known or {}).values())
+            for row in self._session.rows(listing.format(of=f"IN ({ids})")):
+                self._found[listing].setdefault(row["table_id"], []).append(row)
+        return self._found[listing].get(facts["id"], [])
+
+    def _among(self, names: set[str]) -> str:
+        return f"IN ({', '.join(self._dialect.text(name) for name in sorted(names))})"
 
 
 def _check_case(table: TableName, rows: list[Row]) -> None:

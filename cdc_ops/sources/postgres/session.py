@@ -103,6 +103,8 @@ class PostgresSession(SqlSession):
         address: Where and who.
     """
 
+    lock_limit = ("SET lock_timeout = '3s'", "RESET lock_timeout")
+
     def __init__(self, address: PostgresAddress) -> None:
         super().__init__(address, lambda error: source_error(error, address))
         self.address = address

@@ -3,18 +3,23 @@
 What it shares with the other SQL sources is in `sql_source`; what Postgres does its own way has a module each beside this one.
 """
 
+from dataclasses import replace
+from typing import Self
+
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.pipeline.pipeline import SourceConfig
-from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.bounds.clock import Probe
 from cdc_ops.sources.checksums import PostgresDigestSql
 from cdc_ops.sources.postgres.bound_probe import PostgresProbe
-from cdc_ops.sources.postgres.catalog import PostgresCatalog
+from cdc_ops.sources.postgres.catalog import PostgresCatalog, PostgresCatalogOfMany
 from cdc_ops.sources.postgres.cursors import cursor_warnings, type_cursor
 from cdc_ops.sources.postgres.dialect import PostgresDialect
 from cdc_ops.sources.postgres.jdbc import build_read
 from cdc_ops.sources.postgres.session import PostgresAddress, PostgresSession
 from cdc_ops.sources.postgres.split_points import PostgresBorders
+from cdc_ops.sources.sql.session import SqlSession
 from cdc_ops.sources.sql_source import NoPositions, SqlParts, SqlSource
 
 
@@ -33,7 +38,7 @@ class PostgresSource(SqlSource):
         self._address = PostgresAddress(url)
         self._dialect = PostgresDialect()
         self._session = PostgresSession(self._address)
-        self._catalog = PostgresCatalog(self._session, self._dialect)
+        self._catalog: PostgresCatalog = PostgresCatalog(self._session, self._dialect)
         probe = PostgresProbe(self._session, self._catalog, self._dialect)
         borders, digests = PostgresBorders(self._session, self._dialect), PostgresDigestSql(self._dialect)
         parts = SqlParts(
@@ -53,6 +58,13 @@ class PostgresSource(SqlSource):
         stamped = self._catalog.is_stamped(schema.table, cursor.lead.name)
         warnings = cursor_warnings(schema, cursor, self._catalog, self._dialect)
         return cursor, (*warnings, *self._zones.warnings(schema, cursor, stamped=stamped))
+
+    def shared(self, tables: tuple[TableName, ...], session: SqlSession, probe: Probe) -> Self:
+        """Returns this source with the schemas of some tables read together, and with another session and probe."""
+        catalog = PostgresCatalogOfMany(self._session, self._dialect, tables)
+        other = self._rebuilt(replace(self.parts, catalog=catalog, session=session, probe=probe))
+        other._catalog = catalog
+        return other
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices; opens no connection."""

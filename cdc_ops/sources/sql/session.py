@@ -79,6 +79,9 @@ class SqlSession:
         explain: Says what an error of the driver means.
     """
 
+    lock_limit: tuple[str, str] = ("", "")
+    """Statements that limit the wait for a table's lock to a few seconds, and that end the limit."""
+
     def __init__(self, address: ServerAddress, explain: Callable[[BaseException], CdcError]) -> None:
         self.place, self.user = address.place, address.user
         self._shown = str(address)
@@ -122,6 +125,11 @@ class SqlSession:
         """Runs one statement that returns exactly one row."""
         [row] = self.rows(sql)
         return row
+
+    def answer(self, sql: str, names: tuple[str, ...]) -> Row:
+        """Runs one SELECT that returns exactly one row with these columns; in one look at many tables it waits for theirs (one_look.py)."""
+        row = self.row(sql)
+        return {name: row[name] for name in names}
 
     def execute(self, sql: str) -> None:
         """Runs one statement for its effect on the session."""

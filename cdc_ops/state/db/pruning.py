@@ -17,7 +17,8 @@ from cdc_ops.state.db.schema import operations, runs
 AT_ONCE: Final = 500
 """Rows of each kind that one call removes, at most."""
 
-_SETTLED: Final = (OperationStatus.COMMITTED.value, OperationStatus.DISCARDED.value)
+SETTLED: Final = (OperationStatus.COMMITTED.value, OperationStatus.DISCARDED.value)
+"""What is forgotten when it is old."""
 
 
 def old_runs(connection: Connection, pipeline: str, table: TableName, before: datetime) -> tuple[str, ...]:
@@ -31,7 +32,7 @@ def old_runs(connection: Connection, pipeline: str, table: TableName, before: da
 def old_operations(connection: Connection, pipeline: str, table: TableName, before: datetime) -> tuple[str, ...]:
     """Returns the operations of a table that were committed or discarded before an instant, lowest numbers first."""
     expired: list[str] = []
-    for status in _SETTLED:
+    for status in SETTLED:
         mine = (table_rows.of_table(operations, pipeline, table), operations.c.status == status)
         lowest = select(operations.c.operation_id, operations.c.settled_at).where(*mine).order_by(operations.c.op_seq).limit(AT_ONCE)
         expired += [row.operation_id for row in connection.execute(lowest) if row.settled_at is not None and row.settled_at < before]
@@ -43,4 +44,4 @@ def remove(connection: Connection, pipeline: str, table: TableName, run_ids: tup
     if run_ids:
         connection.execute(delete(runs).where(table_rows.of_table(runs, pipeline, table), runs.c.run_id.in_(run_ids)))
     if operation_ids:
-        connection.execute(delete(operations).where(operations.c.operation_id.in_(operation_ids), operations.c.status.in_(_SETTLED)))
+        connection.execute(delete(operations).where(operations.c.operation_id.in_(operation_ids), operations.c.status.in_(SETTLED)))

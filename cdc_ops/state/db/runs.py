@@ -18,9 +18,14 @@ from cdc_ops.state.table_run import TableRun, TableRunStatus
 def record(connection: Connection, run: TableRun) -> None:
     """Writes or replaces a line."""
     table_rows.register(connection, run.pipeline, run.table)
-    line = {"run_id": run.run_id, "status": run.status.value, "started_at": run.timing.started_at, "body": json_codec.dumps(run)}
+    table_rows.upsert(connection, runs, line(run))
+
+
+def line(run: TableRun) -> dict[str, Any]:
+    """Returns a line as the columns of its row."""
+    told = {"run_id": run.run_id, "status": run.status.value, "started_at": run.timing.started_at, "body": json_codec.dumps(run)}
     searched = {"late_rows": run.result.late_rows, "max_commit_lag": run.result.max_commit_lag, "alert": run.messages.alert or None}
-    table_rows.upsert(connection, runs, table_rows.key(run.pipeline, run.table) | line | searched)
+    return table_rows.key(run.pipeline, run.table) | told | searched
 
 
 def newest(

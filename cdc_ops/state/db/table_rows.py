@@ -3,6 +3,7 @@
 The dialects are imported where they are used: each comes with all of its drivers.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_
@@ -56,3 +57,32 @@ def upsert(connection: Connection, target: Table, values: dict[str, Any]) -> Non
             from sqlalchemy.dialects import sqlite
 
             connection.execute(sqlite.insert(target).values(values).on_conflict_do_update(index_elements=names, set_=rest))
+
+
+def upsert_all(connection: Connection, target: Table, rows: Sequence[dict[str, Any]], changed: Sequence[str] = ()) -> None:
+    """Inserts rows in one statement; of a row that is there, the columns `changed` get the new values (all but its key without any).
+
+    Args:
+        connection: A transaction.
+        target: The ledger's table.
+        rows: With the same columns each.
+        changed: Columns.
+    """
+    names = [column.name for column in target.primary_key]
+    replaced = list(changed) or [name for name in rows[0] if name not in names]
+    match connection.dialect.name:
+        case "mysql":
+            from sqlalchemy.dialects import mysql
+
+            inserted = mysql.insert(target).values(list(rows))
+            connection.execute(inserted.on_duplicate_key_update({name: inserted.inserted[name] for name in replaced}))
+        case "postgresql":
+            from sqlalchemy.dialects import postgresql
+
+            given = postgresql.insert(target).values(list(rows))
+            connection.execute(given.on_conflict_do_update(index_elements=names, set_={name: given.excluded[name] for name in replaced}))
+        case _:
+            from sqlalchemy.dialects import sqlite
+
+            new = sqlite.insert(target).values(list(rows))
+            connection.execute(new.on_conflict_do_update(index_elements=names, set_={name: new.excluded[name] for name in replaced}))

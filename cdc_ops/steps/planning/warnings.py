@@ -1,10 +1,20 @@
-"""Warnings of a plan about commits by others and about keys. Warnings about cursor and archive come from elsewhere."""
+"""Warnings of a plan about commits by others, about keys, and about operations of earlier runs.
+
+Warnings about cursor and archive come from elsewhere.
+"""
+
+from collections.abc import Iterable
 
 from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.steps.planning.log import reads_differently
 from cdc_ops.steps.table.source_table import SourceTable
+from cdc_ops.steps.table.storage import can_fill_columns
 
 SHOWN_CHANGES = 3
 """Commits by others that a warning names."""
@@ -58,3 +68,25 @@ def event_key_warnings(source_table: SourceTable) -> tuple[str, ...]:
         f" {name!r} do not show changed keys of other columns ({hidden}). An update of {they} leaves the"
         f" row under its old key in the lake too. Use the primary key as 'keys'{reconcile}.",
     )
+
+
+def corrected_settings(frozen: Iterable[Operation], unfinished: Iterable[Operation]) -> tuple[str, ...]:
+    """Returns a warning for each operation that is now read with other settings of the archive than at its plan."""
+    return tuple(
+        f"the settings of the archive were changed; operation {after.op_seq} has landed nothing yet and is read with the new settings"
+        for before, after in zip(frozen, unfinished, strict=True)
+        if reads_differently(before, after)
+    )
+
+
+def added_columns(unfinished: Iterable[Operation], config: TableConfig, *, declared: bool) -> tuple[str, ...]:
+    """Returns a warning for each column that operations of an archive have got since their plan."""
+    logs = (operation for operation in unfinished if isinstance(operation.read, ArchiveRead))
+    news = (
+        change.meaning(
+            config.pipeline, config.table, declared=declared, fills=can_fill_columns(operation.apply.stored_as, operation.apply.keys)
+        )
+        for operation in logs
+        for change in operation.apply.schema_changes
+    )
+    return tuple(dict.fromkeys(news))

@@ -1,6 +1,6 @@
 """A whole run without Airflow: the same verbs in the same order, with Spark in this process or wherever `execute` sends a job."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult
@@ -19,6 +19,7 @@ from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import TablePlan, build_job, group_tables
 from cdc_ops.steps.reporting.told_before import warned_before
 from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
+from cdc_ops.steps.runs.one_look import SettledIdle, look_at
 from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group, hold, plan_group
 
@@ -63,9 +64,11 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         CdcError: nothing could be started at all; failures of single tables are in the report.
     """
     found = discover_all(context, source, request)
-    check_run_cost(context, source, request, found.tables)
     run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
-    groups = group_tables(found.tables, context.pipeline.runs.tables_per_job)
+    looked = look_at(context, source, request, found.tables)
+    run.take(looked.idle)
+    check_run_cost(context, source, request, looked.rest)  # tables without news cost nothing
+    groups = group_tables(looked.rest, context.pipeline.runs.tables_per_job)
     for number, group in enumerate(groups):
         try:
             run.group(group)
@@ -74,9 +77,8 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
             break  # nothing can be planned or settled without a ledger
         except CdcError as error:
             run.fail(group, error)
-    return RunReport(
-        runs=tuple(run.runs.values()), failures=tuple(run.failures), warnings=tuple(run.warnings), unchanged=tuple(run.unchanged)
-    )
+    runs = tuple(run.runs[config.table] for config in found.tables if config.table in run.runs)
+    return RunReport(runs=runs, failures=tuple(run.failures), warnings=tuple(run.warnings), unchanged=tuple(run.unchanged))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,6 +94,13 @@ class _Run:
     failures: list[TableFailure] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
+
+    def take(self, idle: Iterable[SettledIdle]) -> None:
+        """Takes over the tables without news, which are settled already."""
+        for item in idle:
+            self._told(item.plan, item.warned_before)
+            self.runs[item.run.table] = item.run
+            self.warnings += [f"{item.run.table}: {text}" for text in item.run.notices]
 
     def group(self, group: tuple[TableConfig, ...]) -> None:
         """Takes one group through all verbs.
@@ -122,7 +131,9 @@ class _Run:
         self.failures += [TableFailure(config=config, error=error) for config in configs if config.table not in known]
 
     def _warn(self, plan: TablePlan) -> None:
-        before = warned_before(self.context.store, plan.config.pipeline, plan.table, self.request.run_id) if plan.warnings else ()
+        self._told(plan, warned_before(self.context.store, plan.config.pipeline, plan.table, self.request.run_id) if plan.warnings else ())
+
+    def _told(self, plan: TablePlan, before: tuple[str, ...]) -> None:
         for text in plan.warnings:
             (self.unchanged if text in before else self.warnings).append(f"{plan.table}: {text}")
 
