@@ -20,6 +20,10 @@ from tests.state_values import NOON, ORDERS, PIPELINE, LedgerFixtures, make_oper
 BOUND = CursorValue(parts=("2026-01-31 13:00:00",))
 
 
+def all_free(store: SqlStateStore) -> tuple[FreeTable, ...]:
+    return store.free_tables(PIPELINE, [row.state.table for row in store.overview(PIPELINE)])
+
+
 def known(store: SqlStateStore, *names: str) -> tuple[FreeTable, ...]:
     """Makes the ledger know tables that have committed one operation each, and returns them as a run sees them."""
     for name in names:
@@ -28,7 +32,7 @@ def known(store: SqlStateStore, *names: str) -> tuple[FreeTable, ...]:
         store.freeze(lease, TableState(pipeline=PIPELINE, table=table), (make_operation(table=table),))
         settle(store, lease, make_operation(table=table))
         store.release(lease)
-    return store.free_tables(PIPELINE)
+    return all_free(store)
 
 
 def idle(seen: FreeTable, run_id: str = "run-2") -> IdleTable:
@@ -86,12 +90,12 @@ class IdleContract(LedgerFixtures):
         store.freeze(lease, store.table_state(PIPELINE, planned), (make_operation(2, table=planned),))
         store.release(lease)
         take(store, table=TableName(schema="shop", name="fresh"))
-        [found] = store.free_tables(PIPELINE)
+        [found] = all_free(store)
         assert found.state == store.table_state(PIPELINE, ORDERS)
         assert found.stats == store.stats(PIPELINE, ORDERS) is not None
         assert found.last_run is not None
         assert found.last_run.messages.message == "newest"
-        assert store.free_tables("another") == ()
+        assert store.free_tables("another", [ORDERS]) == store.free_tables(PIPELINE, []) == ()
 
     def test_idle_tables_are_settled_as_a_run_of_each_would_settle_them(self, store: SqlStateStore) -> None:
         [orders, other] = known(store, "orders", "other")
@@ -142,11 +146,11 @@ class IdleContract(LedgerFixtures):
             body = str(row.pop("state"))
             new = [row | {"table_name": name, "state": body.replace('"orders"', f'"{name}"')} for name in names]
             connection.execute(sa.insert(schema.tables), new)
-        first = store.free_tables(PIPELINE)
+        first = all_free(store)
         assert len(store.settle_idle(PIPELINE, [idle(item, "run-2") for item in first])) == 301
         expire(schema.runs, "started_at")
         expire(schema.operations, "settled_at")
-        second = store.free_tables(PIPELINE)
+        second = all_free(store)
         settled = store.settle_idle(PIPELINE, [idle(item, "run-3") for item in second])
         assert len(settled) == 301
         assert store.prune_idle(PIPELINE, settled, NOON) == 301 + 1, "a line of each, and the operation of one"

@@ -135,10 +135,10 @@ class StateReader(ArchiveReader, ABC):
         """
 
     @abstractmethod
-    def free_tables(self, pipeline: str) -> tuple[FreeTable, ...]:
-        """Returns the tables of a pipeline that have a state, no holder, not even of an expired lease, and no open operation.
+    def free_tables(self, pipeline: str, among: Sequence[TableName]) -> tuple[FreeTable, ...]:
+        """Returns those of some tables that have a state, no holder, not even of an expired lease, and no open operation.
 
-        The number of queries is fixed.
+        A query answers for some hundred tables.
         """
 
 

@@ -146,9 +146,9 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         """See `StateReader`."""
         return self._read(lambda connection: runs.overview(connection, pipeline), ())
 
-    def free_tables(self, pipeline: str) -> tuple[FreeTable, ...]:
+    def free_tables(self, pipeline: str, among: Sequence[TableName]) -> tuple[FreeTable, ...]:
         """See `StateReader`."""
-        return self._read(lambda connection: idle_tables.free_tables(connection, pipeline), ())
+        return self._read(lambda connection: idle_tables.free_tables(connection, pipeline, among), ())
 
     def _table_row(self, pipeline: str, table: TableName) -> Row[Any] | None:
         query = select(tables).where(table_rows.of_table(tables, pipeline, table))
@@ -252,16 +252,16 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
     def settle_idle(self, pipeline: str, idle: Sequence[IdleTable]) -> frozenset[TableName]:
         """See `StateStore`."""
         settled: list[TableName] = []
-        for portion in idle_tables.portions(idle):
+        items = {item.seen.state.table: item for item in idle}
+        for some in idle_tables.portions(items):
             with self._database.write() as connection:
-                settled += idle_tables.settle(connection, pipeline, portion)
+                settled += idle_tables.settle(connection, pipeline, [items[table] for table in some])
         return frozenset(settled)
 
     def prune_idle(self, pipeline: str, settled: Iterable[TableName], before: datetime) -> int:
         """See `StateStore`. Nothing is locked where nothing is old."""
-        removed, names = 0, sorted(settled)
-        for start in range(0, len(names), idle_tables.AT_ONCE):
-            some = names[start : start + idle_tables.AT_ONCE]
+        removed = 0
+        for some in idle_tables.portions(settled):
             with self._database.read() as connection:
                 run_ids = idle_tables.old_lines(connection, pipeline, some, before)
             if run_ids:

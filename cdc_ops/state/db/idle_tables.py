@@ -33,13 +33,20 @@ _OPERATIONS_AT_ONCE: Final = 500
 _Key = tuple[str, str]
 
 
-def free_tables(connection: Connection, pipeline: str) -> tuple[FreeTable, ...]:
-    """Returns the tables of a pipeline that have a state, no holder, not even one whose lease has expired, and no open operation."""
+def portions(names: Iterable[TableName]) -> Iterator[tuple[TableName, ...]]:
+    """Yields tables in the order of their keys, which is the order of locks, a transaction's worth at a time."""
+    ordered = sorted(names)
+    for start in range(0, len(ordered), AT_ONCE):
+        yield tuple(ordered[start : start + AT_ONCE])
+
+
+def free_tables(connection: Connection, pipeline: str, among: Iterable[TableName]) -> tuple[FreeTable, ...]:
+    """Returns those of some tables that have a state, no holder, not even one whose lease has expired, and no open operation."""
     same = [runs.c[name] == tables.c[name] for name in KEY]
     last = select(runs.c.body).where(*same).order_by(runs.c.started_at.desc()).limit(1).scalar_subquery()
     is_open = exists().where(*(operations.c[name] == tables.c[name] for name in KEY), operations.c.status == OperationStatus.OPEN.value)
-    free = (tables.c.pipeline == pipeline, tables.c.holder == "", tables.c.state.is_not(None), ~is_open)
-    query = select(tables, last.label("last_run")).where(*free).order_by(*(tables.c[name] for name in KEY))
+    query = select(tables, last.label("last_run")).where(tables.c.holder == "", tables.c.state.is_not(None), ~is_open)
+    rows = (row for some in portions(among) for row in connection.execute(query.where(_among(tables, pipeline, some))))
     return tuple(
         FreeTable(
             state=run_lines.state_of(row),
@@ -47,15 +54,8 @@ def free_tables(connection: Connection, pipeline: str) -> tuple[FreeTable, ...]:
             stats=None if row.stats is None else json_codec.loads(TableStats, row.stats),
             last_run=None if row.last_run is None else json_codec.loads(TableRun, row.last_run),
         )
-        for row in connection.execute(query)
+        for row in rows
     )
-
-
-def portions(idle: Sequence[IdleTable]) -> Iterator[tuple[IdleTable, ...]]:
-    """Yields the tables in the order of their keys, which is the order of locks, a transaction's worth at a time."""
-    ordered = sorted(idle, key=lambda item: _key_of(item.seen.state.table))
-    for start in range(0, len(ordered), AT_ONCE):
-        yield tuple(ordered[start : start + AT_ONCE])
 
 
 def settle(connection: Connection, pipeline: str, idle: Sequence[IdleTable]) -> tuple[TableName, ...]:

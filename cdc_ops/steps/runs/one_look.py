@@ -7,7 +7,7 @@ A table is planned by the same code as alone (`plan_new`), only that its questio
 is planned alone, under its lease, and so are all tables that have something new.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -127,10 +127,11 @@ class _Look:
             settled[table] = SettledIdle(plan=plan, run=run, warned_before=before)
         store.prune_idle(self.context.pipeline.name, names, started - self.context.pipeline.runs.run_retention)
 
-    def _candidates(self, configs: Iterable[TableConfig]) -> list[_Candidate]:
+    def _candidates(self, configs: tuple[TableConfig, ...]) -> list[_Candidate]:
         """Returns the tables of which a look may be enough: nothing open, nobody's, nothing due, and as the lake has them."""
-        free = {table.state.table: table for table in self.context.store.free_tables(self.context.pipeline.name)}
-        now = self.context.store.now()
+        store, names = self.context.store, [config.table for config in configs]
+        free = {table.state.table: table for table in store.free_tables(self.context.pipeline.name, names)}
+        now = store.now()
         found = []
         for config in configs:
             seen = free.get(config.table)
