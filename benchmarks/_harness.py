@@ -61,6 +61,11 @@ class Series:
     def median(self) -> float:
         return statistics.median(self.seconds)
 
+    @property
+    def processor(self) -> float:
+        """Median processor seconds."""
+        return statistics.median(self.cpu)
+
     def spans(self) -> str:
         """Returns the median seconds of each phase; `other` is what of the process belongs to none."""
         names = dict.fromkeys(name for phases in self.phases for name in phases)

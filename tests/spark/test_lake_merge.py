@@ -255,6 +255,24 @@ def test_a_merge_into_a_table_with_deletion_vectors_copies_no_rows(lake: Lake) -
     assert (metrics["numTargetRowsCopied"], metrics["numTargetDeletionVectorsAdded"]) == ("0", "1")
 
 
+def test_a_merge_shuffles_of_the_tables_keys_those_of_the_batch_only(lake: Lake) -> None:
+    lake.load([(key, "old") for key in range(40_000)])
+    before = _shuffled(lake.spark)
+    changes = [(key, "new") for key in range(5, 40_000, 4_000)] + [(40_001, "new")]
+    result = lake.apply(lake.case.operation(2), changes)
+    assert (result.counts.updated, result.counts.inserted) == (10, 1)
+    assert 0 < _shuffled(lake.spark) - before < 4_000  # a bloom filter lets some others pass
+
+
+def _shuffled(spark: SparkSession) -> int:
+    """Rows that all stages so far have written for a shuffle."""
+    context = spark.sparkContext
+    assert context._gateway is not None
+    nothing = context._gateway.new_array(context._gateway.jvm.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, nothing, context._gateway.jvm.java.util.ArrayList())
+    return sum(stages.apply(number).shuffleWriteRecords() for number in range(stages.size()))
+
+
 def test_after_a_restore_the_older_record_counts_and_the_number_stays(lake: Lake) -> None:
     lake.load([(1, "a")])
     lake.apply(lake.case.operation(2), [(2, "b")])

@@ -1,13 +1,14 @@
 """Runs the one statement of an operation, in a session of its own that carries transaction id and commit record."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.operation.statement import Statement, StoredTable, choose_statement
 from cdc_ops.core.schema.value_policies import NullifiedValues
@@ -28,8 +29,25 @@ _COMPUTED: Final = {
     f"{_DELTA}.insertReplaceOnOrUsing.materializeSource": "none",
 }
 """A source that cdc-ops stores, computed from data that does not change: a second computation would give the same rows."""
+_FILTER: Final = "spark.sql.optimizer.runtime.bloomFilter"
+_LOOKED_UP: Final = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",
+    f"{_FILTER}.enabled": "true",
+    f"{_FILTER}.applicationSideScanSizeThreshold": "1b",
+}
+"""What makes Spark filter the table's keys by a bloom filter of the batch's, before it shuffles them, in each of a MERGE's joins.
+
+Spark makes none where it expects to broadcast: hence the first. A join is broadcast all the same once the small side is known (second).
+"""
 _COUNTED: Final = {f"{_DELTA}.stats.collect": "true"}
 """What a REPLACE wrote is counted by the statistics of its files (`lake.log.head`)."""
+_BITS_OF_A_KEY: Final = 24
+"""At so many one key in 100,000 passes the filter that is not in the batch."""
+_ROWS_OF_A_FILE: Final = 50_000
+"""Rows of a kept batch that one task writes: fewer are not worth another file, more keep cores waiting."""
+_HERE: Final = "__cdc_here"
+"""A column that is 1 in each row of a batch. Spark makes a bloom filter only of what a condition has thinned out."""
 _TABLE: Final = "__cdc_table"
 _SOURCE: Final = "__cdc_source"
 """Aliases of a REPLACE: to Delta a column with the name of one would be it."""
@@ -53,11 +71,13 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
     statement = choose_statement(plan, stored, one_row_per_key=batch.latest is not None)[0] if stored else Statement.MERGE
     names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
     rows = rows.select(*(quoted(name) for name in names))
-    once = plan.versions or statement is Statement.REPLACE
     conf = {**idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq), USER_METADATA: record}
-    conf |= (_COMPUTED if once else {}) | (_COUNTED if statement is Statement.REPLACE else {})
     nulled: Callable[[], NullifiedValues] = NullifiedValues
-    with materialized(rows) if once else nullcontext(rows) as source, shared_view(source) as view, private_session(spark, conf) as session:
+    with (
+        _source(rows, plan, statement) as (source, settings),
+        shared_view(source) as view,
+        private_session(spark, {**conf, **settings}) as session,
+    ):
         if stored and statement is Statement.REPLACE:
             _replace(session, operation, batch, view, stored)
         elif plan.mode is ApplyMode.MERGE:
@@ -71,6 +91,25 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
         if committed is None:  # skipped: nobody counted
             return None, NullifiedValues(counted=not mark_names(rows))
         return int(committed), nulled()
+
+
+@contextmanager
+def _source(rows: DataFrame, plan: MergePlan, statement: Statement) -> Iterator[tuple[DataFrame, dict[str, str]]]:
+    """Yields the rows as the statement reads them, and the settings that it runs with; what is only written is not kept."""
+    if plan.mode is not ApplyMode.MERGE:
+        yield rows, {}
+    elif statement is Statement.REPLACE:
+        with materialized(rows) as (kept, count):
+            yield kept.coalesce(-(-count // _ROWS_OF_A_FILE) or 1), {**_COMPUTED, **_COUNTED}
+    else:  # in the parts that it has: behind a change of them Spark makes no bloom filter
+        with materialized(rows.withColumn(_HERE, F.lit(1))) as (kept, count):
+            yield kept.where(F.col(_HERE) == 1), {**_COMPUTED, **_LOOKED_UP, **_filter_size(count)}
+
+
+def _filter_size(rows: int) -> dict[str, str]:
+    """Returns the size of the bloom filter of a batch: without it Spark's is made for a million keys, and does not fit a core's cache."""
+    keys = max(rows, 1_000)
+    return {f"{_FILTER}.expectedNumItems": str(keys), f"{_FILTER}.numBits": str(keys * _BITS_OF_A_KEY)}
 
 
 def _replace(session: SparkSession, operation: Operation, batch: Batch, view: str, stored: StoredTable) -> None:

@@ -177,16 +177,15 @@ def shared_view(frame: DataFrame) -> Iterator[str]:
 
 
 @contextmanager
-def materialized(frame: DataFrame) -> Iterator[DataFrame]:
-    """Yields a DataFrame that is computed now, and once: statements that read it several times also know how large it is.
+def materialized(frame: DataFrame) -> Iterator[tuple[DataFrame, int]]:
+    """Yields a DataFrame that is computed now, and once, and how many rows it has.
 
     Delta would compute it once as well (`materializeSource`), but of what it keeps then Spark knows the size that it guessed before. After
     joins and unions that is a huge one, and each of a MERGE's three joins sorts all keys of the table instead of looking them up.
     """
     kept = frame.persist()
     try:
-        kept.count()
-        yield kept
+        yield kept, kept.count()
     finally:
         kept.unpersist()
 
