@@ -82,7 +82,7 @@ class LargeTable:
 
     def copy(self, way: str, *, plain: bool = False) -> Case:
         """Returns a fresh copy of the table, whose files are those of the original."""
-        case = Case(root=str(BENCH / "changes-copies" / way))
+        case = Case(root=str(BENCH / "changes-copies" / f"{way}-{self.rows}"))
         shutil.rmtree(case.root, ignore_errors=True)
         _link(self.plain if plain else Path(self.case.path), Path(case.path))
         return case

@@ -8,6 +8,7 @@ to be merged (deletes, older rows left out). Each way has its own copy of the ta
 """
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -93,32 +94,38 @@ class Measurement:
         self._jvm = int(spark.sparkContext._gateway.jvm.java.lang.ProcessHandle.current().pid())
 
     def cell(self, table: LargeTable, keys: str, changed: int, runs: int) -> dict[str, Way]:
-        """Measures each way with the same batches, another one each run, each from a fresh copy; the copies are equal at the end."""
+        """Measures each way with the same batches, one after the other, into a copy of its own; the copies are equal at the end.
+
+        The first batch is not counted: with it Spark learns the table, as a server does once.
+        """
         found = {name: Way(name=name) for name in self.ways}
-        for seed in range(1, runs + 1):
+        self._copies = {name: table.copy(name, plain=name == "delta-rs") for name in self.ways}
+        for seed in range(1, runs + 2):
             ids = table.ids(keys, changed, seed)
             batch = staged(self.spark, ids, seed)
-            self._run(table, batch, (min(ids), max(ids)), found)
+            self._run(seed, batch, (min(ids), max(ids)), found)
         sums = {name: self._sum(case) for name, case in self._copies.items()}
         assert len(set(sums.values())) == 1, sums
         return found
 
-    def _run(self, table: LargeTable, batch: Path, span: tuple[int, int], found: dict[str, Way]) -> None:
+    def _run(self, seed: int, batch: Path, span: tuple[int, int], found: dict[str, Way]) -> None:
         for name, way in found.items():
-            case = self._copies[name] = table.copy(name, plain=name == "delta-rs")
-            before, (wall, cpu) = bytes_below(Path(case.path), "*"), self._timed(name, case, batch, span)
-            way.seconds.append(wall)
-            way.cpu.append(cpu)
-            way.written.append((bytes_below(Path(case.path), "*") - before) / bytes_below(batch))
-            print(f"  {table.rows:,} rows, {name}: {wall:.2f} s, processor {cpu:.2f} s", flush=True)
+            case = self._copies[name]
+            before, (wall, cpu) = bytes_below(Path(case.path), "*"), self._timed(name, seed, batch, span)
+            print(f"  batch {seed}, {name}: {wall:.2f} s, processor {cpu:.2f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+            if seed > 1:
+                way.seconds.append(wall)
+                way.cpu.append(cpu)
+                way.written.append((bytes_below(Path(case.path), "*") - before) / bytes_below(batch))
 
-    def _timed(self, name: str, case: Case, batch: Path, span: tuple[int, int]) -> tuple[float, float]:
+    def _timed(self, name: str, seed: int, batch: Path, span: tuple[int, int]) -> tuple[float, float]:
+        case = self._copies[name]
         if name == "delta-rs":
             assert self._delta_rs
             return self._delta_rs.merge(case, batch)
         started, used, own = time.monotonic(), cpu_of(self._jvm), time.process_time()
         if name in OURS:
-            self._ours(name, case, batch, span)
+            self._ours(name, seed, batch, span)
         else:
             self._documented(case, batch)
         return time.monotonic() - started, cpu_of(self._jvm) - used + time.process_time() - own
@@ -129,8 +136,8 @@ class Measurement:
             f"MERGE INTO delta.`{case.path}` t USING updates s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         ).collect()
 
-    def _ours(self, name: str, case: Case, batch: Path, span: tuple[int, int]) -> None:
-        operation = case.operation(2, schema=SCHEMA)
+    def _ours(self, name: str, seed: int, batch: Path, span: tuple[int, int]) -> None:
+        operation = self._copies[name].operation(seed + 1, schema=SCHEMA)
         rows = self.spark.read.schema(SPARK_SCHEMA).parquet(str(batch))
         prune = (KeyRange(column="id", low=f"{span[0]}L", high=f"{span[1]}L"),)
         manifest = Manifest.of(operation_id=operation.operation_id, attempt="a", rows=1, bytes=0, schema_fingerprint="", key_ranges=prune)
@@ -154,13 +161,13 @@ def main() -> int:
     options = _options()
     settings = {"spark.driver.memory": "8g", "spark.sql.session.timeZone": "UTC"}
     spark = build_session("changes", jars=jars.jar_list(LOCAL / "jars"), extra_conf=settings)
+    spark.sparkContext.setLogLevel("ERROR")
     measurement, points = Measurement(spark, options.ways), list[_plot.Point]()
     tables = [LargeTable(rows=rows) for rows in options.rows]
     for table in tables:
         table.load(spark)
     if not options.cold:
-        for _ in range(2):  # Java compiles
-            measurement.cell(min(tables, key=lambda one: one.rows), "random", 1_000, 1)
+        measurement.cell(min(tables, key=lambda one: one.rows), "random", 1_000, 3)  # Java compiles
     for table in tables:
         sizes = [*(options.changed or ()), *(max(10, round(table.rows * share / 100)) for share in options.shares)]
         for keys in options.keys:
