@@ -11,6 +11,7 @@ from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
+from cdc_ops.core.run_cost import CostBasis, RunCost, figure
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceAccessError
 from cdc_ops.state.sql import SqlStateStore, open_store
@@ -39,6 +40,10 @@ PHASES = tuple(
         (RunPhase.MERGE, 24),
         (RunPhase.COMMIT, 0.2),
     )
+)
+
+COST = RunCost(
+    rows=figure(900, CostBasis.COUNTED), written_bytes=figure(2048, CostBasis.STATISTICS), seconds=figure(30, CostBasis.RUNS), connections=4
 )
 
 
@@ -109,6 +114,7 @@ class Filler:
                 alert=alert,
                 advice=advice,
                 phases=PHASES if rows else (),
+                cost=COST if rows else None,
             )
         )
 

@@ -212,12 +212,28 @@ def files_text(cost: RunCost) -> str:
 
 def cost_text(cost: RunCost) -> str:
     """Returns an estimate as a sentence, with what each figure comes from."""
-    files = "" if cost.files is None else f", {files_text(cost)} files to search"
+    start = " without the start of Spark" if cost.seconds.value is not None else ""
     count = f"up to {cost.connections} connection{'s' if cost.connections != 1 else ''} to the source"
+    files = "" if cost.files is None else f", {files_text(cost)} files to search"
     return (
-        f"{rows_figure_text(cost.rows)} rows{_from(cost.rows)}, {size_figure_text(cost.written_bytes)} written{_from(cost.written_bytes)},"
-        f" {span_figure_text(cost.seconds)} of work without the start of Spark{_from(cost.seconds)}, {count}{files}"
+        f"{rows_words(cost.rows)}{_from(cost.rows)}, {size_words(cost.written_bytes)}{_from(cost.written_bytes)},"
+        f" {span_words(cost.seconds)}{start}{_from(cost.seconds)}, {count}{files}"
     )
+
+
+def rows_words(found: Figure) -> str:
+    """Returns a number of rows for a sentence."""
+    return "rows unknown" if found.value is None else f"{rows_figure_text(found)} rows"
+
+
+def size_words(found: Figure) -> str:
+    """Returns bytes that are written for a sentence."""
+    return "bytes unknown" if found.value is None else f"{size_figure_text(found)} written"
+
+
+def span_words(found: Figure) -> str:
+    """Returns a time for a sentence."""
+    return "time unknown" if found.value is None else f"{span_figure_text(found)} of work"
 
 
 def _from(found: Figure) -> str:

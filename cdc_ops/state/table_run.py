@@ -10,7 +10,7 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.phases import Phases, worked_seconds
-from cdc_ops.core.run_cost import RunCost, count_text, rows_figure_text, size_figure_text, span_figure_text
+from cdc_ops.core.run_cost import RunCost, count_text, rows_words, size_words, span_words
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import size_text, span_text
 
@@ -121,12 +121,10 @@ class TableRun:
         if self.cost is None or self.status not in (TableRunStatus.COMMITTED, TableRunStatus.IDLE):
             return ""
         compares = self.kind is OperationKind.RECONCILE
-        estimated = (rows_figure_text(self.cost.rows), size_figure_text(self.cost.written_bytes), span_figure_text(self.cost.seconds))
-        found = (count_text(counts.read), size_text(counts.bytes), span_text(seconds))
-        rows, read = ("rows to compare", "rows differed") if compares else ("rows", "rows")
+        read = f"{count_text(counts.read)} rows{' differed' if compares else ''}"
         return (
-            f"estimated {estimated[0]} {rows}, {estimated[1]} written, {estimated[2]} of work;"
-            f" actual {found[0]} {read}, {found[1]} written, {found[2]} of work"
+            f"estimated {rows_words(self.cost.rows)}{' to compare' if compares else ''}, {size_words(self.cost.written_bytes)},"
+            f" {span_words(self.cost.seconds)}; actual {read}, {size_text(counts.bytes)} written, {span_text(seconds)} of work"
         )
 
     @property

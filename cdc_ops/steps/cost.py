@@ -72,8 +72,8 @@ def cost_refused(what: str, why: Iterable[str]) -> CostRefusedError:
         f"The estimated cost of {what} is above its limit.",
         why=" ".join(why),
         data="Nothing was read or written; the watermark stays.",
-        next="'cdc-ops plan' shows the estimate. Read less (one table with -t, a shorter range), raise 'max_cost', or accept the cost:"
-        " add --accept-cost, or trigger the DAG with accept_cost.",
+        next="Read less (one table, a shorter range), raise 'max_cost', or accept the cost: add --accept-cost to the command,"
+        " or trigger the DAG with accept_cost.",
     )
 
 

@@ -181,6 +181,20 @@ def test_a_conf_that_cannot_be_meant_fails_before_anything_is_planned(stage: Sta
     assert stage.calls() == []
 
 
+def test_a_run_above_the_limit_of_its_cost_is_refused_until_the_trigger_form_accepts_it(stage: Stage) -> None:
+    stage.sql("ANALYZE TABLE sales, order_lines")
+    file = stage.folder / "pipelines" / "shop.yaml"
+    file.write_text(file.read_text() + "max_cost: {rows: 120}\n")
+    refused = stage.run()
+    assert refused.state == "failed"
+    assert refused.tasks["discover"] == "failed"
+    assert (stage.statuses(refused), stage.calls()) == ({}, [])
+    accepted = stage.run({"accept_cost": True})
+    assert (accepted.state, stage.statuses(accepted)) == ("success", {SALES: "committed", LINES: "committed"})
+    lines = {str(line.table): line.cost for line in stage.ledger.table_runs("shop", run_id=accepted.id)}
+    assert {name: cost and cost.rows.value for name, cost in lines.items()} == {SALES: 100, LINES: 50}
+
+
 def test_one_spark_application_does_both_where_the_pipeline_says_fused(stage: Stage) -> None:
     stage.set_up(execution="fused")
     stage.use_stub()

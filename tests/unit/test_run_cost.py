@@ -371,7 +371,10 @@ def test_plan_shows_the_cost_of_each_table_and_of_all_within_the_terminal(monkey
     (row,) = [line for line in lines if "orders" in line]
     assert row.split()[1:] == ["1,234,567", "5.0", "MiB", "unknown", "4", "1,200", "(3.0", "GiB)"]
     words = " ".join(text.getvalue().split())
-    assert "in total: 1,234,567 rows (the source's statistics), 5.0 MiB written (earlier runs of the table), unknown of work" in words
+    assert (
+        "in total: 1,234,567 rows (the source's statistics), 5.0 MiB written (earlier runs of the table), time unknown, up to 4 connections"
+        in words
+    )
 
 
 def test_plan_says_that_run_would_refuse(store: SqlStateStore) -> None:
@@ -391,6 +394,6 @@ def test_a_runs_record_has_its_estimate_beside_what_it_was(monkeypatch: pytest.M
     run = done(rows=1_000, written=2048, seconds=12, cost=estimate)
     print_actual_costs(RunReport(runs=(run, done(rows=1, written=1, seconds=1)), failures=()))
     assert text.getvalue().strip() == (
-        "shop.orders: estimated 900 rows, 1.0 KiB written, unknown of work; actual 1,000 rows, 2.0 KiB written, 12 s of work"
+        "shop.orders: estimated 900 rows, 1.0 KiB written, time unknown; actual 1,000 rows, 2.0 KiB written, 12 s of work"
     )
     assert replace(run, status=TableRunStatus.FAILED).cost_text == ""

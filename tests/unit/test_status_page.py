@@ -107,6 +107,7 @@ def test_a_tables_page_has_its_last_fifty_runs(client: TestClient) -> None:
     page = client.get("/table?pipeline=shop&name=shop.orders").text
     assert page.count("<tbody") == 50
     assert "plan 0.4 s, start of Spark 9.0 s, landing 7.2 s, merge 24.0 s, commit 0.2 s" in page
+    assert page.count("estimated 900 rows, 2.0 KiB written, 30 s of work; actual ") == page.count(">committed</span>") > 10
     assert "refresh" not in page
 
 

@@ -18,6 +18,7 @@ from rich.text import Text
 
 NUMBERS: Final = frozenset(
     {"rows", "read", "inserted", "updated", "deleted", "files", "version", "at source", "in lake", "missing", "extra", "different"}
+    | {"written", "time", "connections"}
 )
 """Columns whose cells stand on the right."""
 
