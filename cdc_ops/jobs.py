@@ -31,6 +31,7 @@ from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.file_io import read_text, write_text
 from cdc_ops.lake.spark.session import close_session, interrupting, lost_server, open_session, table_session
 from cdc_ops.lake.staging.manifests import read_manifest
+from cdc_ops.lake.staging.shared_folder import check_shared, roots_of
 from cdc_ops.lake.table.maintenance import maintain
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import damage_of, extract
@@ -119,7 +120,7 @@ def _ended_by_signal() -> Iterator[None]:
 
 
 def _not_begun(spec: JobSpec, error: CdcError) -> StepResult:
-    """Returns the result of a job whose Spark cannot be used: each of its tables fails for that reason, and is retried if it may heal."""
+    """Returns the result of a job whose Spark or folders cannot be used: all tables fail for that reason, retried if it may heal."""
     print(error, file=sys.stderr)
     tables = dict.fromkeys([*(one.table for one in spec.operations), *(task.table for task in spec.maintenance)])
     failed = tuple(TableResult(table=table, error=error.to_payload(), retryable=error.retryable) for table in tables)
@@ -157,6 +158,10 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         replica_url: The same of the replica that whole tables are read from; "" = the source reads them itself.
     """
     started, began = datetime.now(UTC), time.monotonic()
+    try:
+        check_shared(spark, _folders(spec))
+    except CdcError as error:
+        return _not_begun(spec, error)
     replica = spec.source.replica if replica_url else None
     guarded = open_source(replica, replica_url) if replica else open_source(spec.source, url)
     context = JobContext(
@@ -176,6 +181,12 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         context.readings.close()
     seconds = round(time.monotonic() - began, 3)
     return StepResult(step=spec.step, run_id=spec.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC), seconds=seconds)
+
+
+def _folders(spec: JobSpec) -> tuple[str, ...]:
+    """Returns the folders that executors and this process have to share: one of the lake, one of the staging area."""
+    lake = roots_of((*(one.target.path for one in spec.operations), *(task.path for task in spec.maintenance)))
+    return (*roots_of(one.target.staging for one in spec.operations), *lake)
 
 
 def _tasks(context: JobContext, spec: JobSpec) -> list[Callable[[], TableResult]]:

@@ -7,7 +7,6 @@
 """
 
 import argparse
-import importlib.util
 import os
 import signal
 import socket
@@ -18,6 +17,7 @@ from typing import Final, NoReturn, Self
 
 from cdc_ops.core.pipeline.connect_address import PORT
 from cdc_ops.dev.processes import LOG_FILE, ServerProcess, free_port, running_pid, stop_from_pidfile, wait_until
+from cdc_ops.dev.spark_cluster import spark_home
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.spark.conf import server_conf, store_conf
 from cdc_ops.lake.spark.jars import jar_list
@@ -103,7 +103,7 @@ class ConnectServer:
 
     def _command(self) -> list[str]:
         conf = {
-            **server_conf(),
+            **server_conf(self._conf),
             **store_conf(os.environ),
             "spark.master": "local[*]",
             "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
@@ -116,19 +116,12 @@ class ConnectServer:
         }
         settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
         memory = ("--driver-memory", self._memory, "--jars", jar_list(self._jars))
-        return [str(_spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--name", "cdc-ops server", *memory, *settings]
+        return [str(spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--name", "cdc-ops server", *memory, *settings]
 
     def _listens(self) -> bool:
         with socket.socket() as probe:
             probe.settimeout(1.0)
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-
-def _spark_home() -> Path:
-    found = importlib.util.find_spec("pyspark")  # finds the folder without importing Spark
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
 
 
 def main(arguments: list[str]) -> int:

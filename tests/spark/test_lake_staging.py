@@ -10,10 +10,11 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.errors import LandedRowsLostError, NullKeyError
-from cdc_ops.lake.staging import landing
+from cdc_ops.errors import EnvironmentSetupError, LandedRowsLostError, NullKeyError
+from cdc_ops.lake.staging import landing, shared_folder
 from cdc_ops.lake.staging.landing import land, read_landed
 from cdc_ops.lake.staging.manifests import Landed, find_landed, landed_files, read_manifest
+from cdc_ops.lake.staging.shared_folder import check_shared, roots_of
 from tests.lake_case import Case, schema
 from tests.operations import with_fields
 
@@ -51,6 +52,33 @@ def test_the_manifest_counts_what_is_there_and_gives_the_range_of_each_key_as_li
     assert back.dtypes == [(column.name, column.delta_type) for column in TYPED.columns]
     assert back.exceptAll(frame).isEmpty()
     assert frame.exceptAll(back).isEmpty()
+
+
+def test_rows_that_a_cluster_has_written_and_nobody_here_can_see_are_refused(
+    spark: SparkSession, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an executor on another machine wrote into its own folder of that name is missing here, as if it had written nothing."""
+    rows = spark.range(0, 50, 1, 2).selectExpr(*(f"CAST(NULL AS {c.delta_type}) {c.name}" for c in TYPED.columns))
+    monkeypatch.setattr(shared_folder, "works_elsewhere", lambda _: True)
+    assert land(spark, rows, operation, "seen").landed.rows == 50
+    assert land(spark, rows.limit(0), operation, "empty").landed.rows == 0
+    check_shared(spark, [operation.target.staging, "s3a://never/asked"])
+    genuine = shared_folder._parts
+    monkeypatch.setattr(shared_folder, "_parts", lambda folder: genuine(folder)[1:])
+    with pytest.raises(EnvironmentSetupError, match="do not share the folder") as caught:
+        land(spark, rows, operation, "unseen")
+    assert "50 rows there, of which 25 can be seen" in caught.value.why
+    with pytest.raises(EnvironmentSetupError, match="do not share the folder"):
+        check_shared(spark, [operation.target.staging])
+    left = read_manifest(operation.target.staging)
+    assert left is not None
+    assert left.attempt == "empty"
+
+
+def test_one_folder_stands_for_all_that_lie_beside_each_other() -> None:
+    assert roots_of(()) == roots_of(["s3a://bucket/lake/a"]) == ()
+    assert roots_of(["/lake/shop/a", "file:/lake/shop/b/", "s3a://bucket/c"]) == ("/lake/shop",)
+    assert roots_of(["file:///lake/shop/a", "/lake/other/b"]) == ("/lake",)
 
 
 def test_an_empty_window_is_landed_too(spark: SparkSession, operation: Operation) -> None:

@@ -17,8 +17,11 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
 from cdc_ops.formats.registry import open_format
+from cdc_ops.lake.spark.conf import FILE_PARTITIONS
 
 CUT = "spark.sql.files.maxPartitionBytes"
+CORES = "spark.sql.leafNodeDefaultParallelism"
+"""What counts for Spark as the number of cores when it cuts files."""
 NAMES = (
     "t/partition=0/t+0+0000000000.json",
     "t/partition=0/t+0+0000001000.json.gz",
@@ -83,6 +86,25 @@ def test_lines_that_were_cut_otherwise_when_they_were_counted_are_never_numbered
     finally:
         spark.conf.unset(CUT)
     assert read_records(spark, files, counted).count() == sum(one.lines for one in counted.files)
+
+
+def test_lines_keep_their_numbers_when_executors_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark cuts files by the cores that there are, unless it is told in how many parts."""
+    chosen = spark.conf.get(FILE_PARTITIONS)
+    assert chosen is not None
+    files = [put(tmp_path, f"t{number}.json", lines(40 + number, "t")) for number in range(6)]
+    try:
+        spark.conf.set(CORES, "1")
+        counted = count_lines(spark, files)
+        for cores in ("2", "64"):
+            spark.conf.set(CORES, cores)
+            assert read_records(spark, files, counted).count() == sum(one.lines for one in counted.files)
+        spark.conf.set(FILE_PARTITIONS, "1")  # what is cut otherwise is still refused
+        with pytest.raises(PySparkException, match="Spark split the file differently"):
+            read_records(spark, files, counted).collect()
+    finally:
+        spark.conf.unset(CORES)
+        spark.conf.set(FILE_PARTITIONS, chosen)
 
 
 def test_empty_lines_count_between_records_and_not_behind_them(spark: SparkSession, tmp_path: Path) -> None:

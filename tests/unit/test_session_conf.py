@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, needed_conf
-from cdc_ops.lake.spark.jvm_options import driver_conf
+from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, FILE_PARTITIONS, cluster_cores, machine_conf, needed_conf
+from cdc_ops.lake.spark.jvm_options import default_settings, driver_conf
 from cdc_ops.lake.spark.session import _chosen_conf, collector_conf
 
 PARALLEL = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
@@ -109,3 +109,37 @@ def test_what_the_pipeline_chooses_stays_but_for_what_is_needed() -> None:
     assert chosen["spark.sql.shuffle.partitions"] == "7"
     assert chosen == {**chosen, **needed_conf(extensions)}
     assert (chosen[EXTENSIONS], needed_conf()[EXTENSIONS]) == (f"org.example.Other,{EXTENSION}", EXTENSION)
+
+
+@pytest.mark.parametrize(
+    ("conf", "cores"),
+    [
+        ({}, None),
+        ({"spark.master": "local[8]", "spark.cores.max": "64"}, None),
+        ({"spark.master": "spark://one:7077", "spark.cores.max": "64"}, 64),
+        ({"spark.master": "yarn", "spark.executor.instances": "6", "spark.executor.cores": "4"}, 24),
+        ({"spark.master": "k8s://one", "spark.dynamicAllocation.maxExecutors": "9", "spark.executor.instances": "2"}, 9),
+        ({"spark.master": "spark://one:7077"}, 50),
+        ({"spark.master": "local-cluster[2,1,1024]"}, 50),
+    ],
+)
+def test_partitions_follow_the_cores_of_the_cluster_and_not_those_of_the_machine_that_submits(
+    conf: dict[str, str], cores: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cluster_cores(conf.get) == cores
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    chosen = _chosen_conf(conf)
+    sizes = machine_conf(cores or 3)
+    assert {name: chosen[name] for name in sizes} == sizes
+    assert chosen["spark.sql.shuffle.partitions"] == str(min(4 * (cores or 3), 200))
+    assert chosen[FILE_PARTITIONS] == str(cores or 3)
+
+
+def test_the_master_is_found_in_sparks_own_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "# spark.cores.max 1\nspark.master=spark://one:7077\n  spark.cores.max\t16  \nspark.executor.memory: 2g\n"
+    (tmp_path / "spark-defaults.conf").write_text(lines, "utf-8")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    found = default_settings({"SPARK_CONF_DIR": str(tmp_path)})
+    assert found == {"spark.master": "spark://one:7077", "spark.cores.max": "16", "spark.executor.memory": "2g"}
+    assert _chosen_conf({})["spark.sql.shuffle.partitions"] == "64"
+    assert _chosen_conf({"spark.cores.max": "8"})["spark.sql.shuffle.partitions"] == "32"

@@ -42,6 +42,7 @@ from cdc_ops.formats.files.json_lines import (
     places_of,
     scan_place,
 )
+from cdc_ops.formats.files.local_rows import local_rows
 
 _AT_ONCE: Final = 8
 
@@ -103,7 +104,7 @@ def avro_records(spark: SparkSession, opened: AvroFiles) -> DataFrame:
     members.
     """
     if not opened.groups:
-        return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
+        return local_rows(spark, (), dict(RECORD_COLUMNS))
     rows = reduce(DataFrame.unionAll, (_documents(_scan(spark, group.schema, group.uris), group.schema) for group in opened.groups))
     return numbered(spark, rows, opened.places, "records")
 

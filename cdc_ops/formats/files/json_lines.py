@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.archive.file_names import Compression, split_extension
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
+from cdc_ops.formats.files.local_rows import local_rows
 
 READABLE_SUFFIXES: Final = ("gz", "bz2", "zst")
 """Suffixes of compressed files that Spark 4.2 reads correctly. Spark expects Hadoop's own layout behind `.lz4` and `.snappy`, which
@@ -29,10 +30,11 @@ other tools do not write: with their files it allocates until the process ends.
 
 SCAN_KEY: Final = ("__uri", "__start", "__length")
 _TYPES: Final = dict(RECORD_COLUMNS)
-_PLACES: Final = (
-    "__uri string, __start bigint, __length bigint, __first bigint, __rows bigint, __base bigint, __records bigint, file string,"
-    " partition int, __offset bigint"
-)
+_PLACES: Final = {
+    "__uri": "string",
+    **dict.fromkeys(("__start", "__length", "__first", "__rows", "__base", "__records"), "bigint"),
+    **{"file": "string", "partition": "int", "__offset": "bigint"},
+}
 _PATH: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?P<path>/.*)$", re.DOTALL)
 _GLOB: Final = re.compile(r"([\[\]{}*?\\])")
 _MOVED: Final = (
@@ -193,7 +195,7 @@ def read_records(spark: SparkSession, files: Sequence[RecordFile], counts: LineC
     """
     counted = counts or count_lines(spark, files)
     if counted.scan is None:
-        return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
+        return local_rows(spark, (), dict(RECORD_COLUMNS))
     return numbered(spark, counted.scan, counted.places, "lines")
 
 
@@ -206,7 +208,7 @@ def numbered(spark: SparkSession, scan: DataFrame, places: Sequence[Place], what
         places: The blocks, from `places_of`.
         what: `lines` or `records`, for the message.
     """
-    broadcast = F.broadcast(spark.createDataFrame([*places], _PLACES))
+    broadcast = F.broadcast(local_rows(spark, places, _PLACES))
     number = F.col("__id") - F.col("__first")
     moved = F.col("__first").isNull() | (number < 0) | (number >= F.col("__rows"))
     # Rows without a place must pass the filter: otherwise Spark would make an inner join of this one, and drop them in silence.

@@ -22,9 +22,10 @@ from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.feed.values import any_of
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile, by_place, escaped, file_lines, path_of
+from cdc_ops.formats.files.local_rows import local_rows
 
 _TYPES: Final = dict(RECORD_COLUMNS)
-_PLACES: Final = "__uri string, __known bigint, file string, partition int, __start bigint"
+_PLACES: Final = {"__uri": "string", "__known": "bigint", "file": "string", "partition": "int", "__start": "bigint"}
 _AT_ONCE: Final = 8
 _JSON: Final = {
     "ignoreNullFields": "false",
@@ -86,9 +87,9 @@ def parquet_records(spark: SparkSession, opened: ParquetFiles) -> DataFrame:
     Instants are written in UTC without a zone, bytes as base64. A row with text that is not UTF-8 stays that text, and becomes bad.
     """
     if not opened.places:
-        return spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS))
+        return local_rows(spark, (), dict(RECORD_COLUMNS))
     rows = reduce(DataFrame.unionAll, (_rows(_read(spark, schema, members), schema) for schema, members in opened.groups))
-    places = F.broadcast(spark.createDataFrame([*opened.places], _PLACES))
+    places = F.broadcast(local_rows(spark, opened.places, _PLACES))
     moved = F.col("__known").isNull() | (F.col("line") >= F.col("__known"))
     checked = F.when(moved, F.raise_error(F.concat(F.lit(_REPLACED), F.col("__uri"))))
     rows = rows.join(places, "__uri", "left").withColumn("value", checked.otherwise(F.col("value")))

@@ -19,6 +19,7 @@ from cdc_ops.core.reconcile.diff import SAMPLES
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.diff.equality import Equality
 from cdc_ops.lake.diff.row_diff import ONLY_IN_LAKE, diff_by_values
+from cdc_ops.lake.staging.shared_folder import write_seen
 
 DELETED: Final = DELETE_MARK
 """Column of a batch that is true for the rows to be deleted."""
@@ -63,7 +64,7 @@ def find_changes(spark: SparkSession, operation: Operation, batch: DataFrame, la
     found = difference(batch, lake, operation.apply.keys, operation.source_keys)
     if operation.apply.stored_as.ignores_deletes:
         found = found.where(~F.col(DELETED))
-    found.write.mode("overwrite").parquet(folder)
+    write_seen(found, folder)
     rows = spark.read.schema(found.schema).parquet(folder)
     ends = _ends(rows, operation)
     [sums] = rows.agg(F.count(F.lit(1)).alias("n"), F.count_if(F.col(DELETED)).alias("gone"), *ends).collect()

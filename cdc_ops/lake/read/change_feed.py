@@ -147,5 +147,8 @@ def _counted(told: "DataFrame") -> "DataFrame":
 
 
 def _times(spark: "SparkSession", feed_range: FeedRange) -> "DataFrame":
-    rows = [(version, at.strftime("%Y%m%d%H%M%S") + f"{at.microsecond // 1000:03d}") for version, at in feed_range.times]
-    return F.broadcast(spark.createDataFrame(rows, "version bigint, ts_ms string"))
+    import pyarrow as pa  # its tables need no Python on executors
+
+    versions = pa.array([version for version, _ in feed_range.times], pa.int64())
+    times = pa.array([at.strftime("%Y%m%d%H%M%S") + f"{at.microsecond // 1000:03d}" for _, at in feed_range.times], pa.string())
+    return F.broadcast(spark.createDataFrame(pa.table({"version": versions, "ts_ms": times})))

@@ -1,7 +1,7 @@
 """The Spark settings of every session; Spark-free, because the Airflow operator hands those of stores to spark-submit."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from cdc_ops.core.pipeline.archive_config import store_options
@@ -11,6 +11,10 @@ EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 """The setting of a session that its commits carry."""
 CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+FILE_PARTITIONS: Final = "spark.sql.files.minPartitionNum"
+"""The setting by which files are cut, whatever executors there are."""
+
+_UNKNOWN_CORES: Final = 50
 
 
 HIDDEN_OPTIONS: Final = r'(?is:key:\s*"[^"]*(?:passw|secret|token|user|url)[^"]*"\s*value:\s*"(?:[^"\\]|\\.)*")'
@@ -65,26 +69,49 @@ def session_conf() -> dict[str, str]:
     }
 
 
-def server_conf() -> dict[str, str]:
-    """Returns the settings with which a Spark Connect server is started that cdc-ops works on."""
-    return {**usual_conf(), **machine_conf(), **needed_conf(), "spark.redaction.string.regex": HIDDEN_OPTIONS}
+def server_conf(chosen: Mapping[str, str] = {}) -> dict[str, str]:
+    """Returns the settings with which a Spark Connect server is started that cdc-ops works on, sized by what was chosen of its master."""
+    return {**usual_conf(), **machine_conf(cluster_cores(chosen.get)), **needed_conf(), "spark.redaction.string.regex": HIDDEN_OPTIONS}
 
 
 def machine_conf(cores: int | None = None) -> dict[str, str]:
     """Returns the settings that depend on the size of the machine.
 
     Delta computes the state of a table in 50 partitions and lists files for VACUUM in 10,000 tasks by default: on a small machine a small
-    table would take minutes.
+    table would take minutes. Spark cuts files by the cores of the executors that it has at that moment: lines that are counted and then
+    read (`formats.files.json_lines`) would be cut otherwise if an executor came or went in between, and the job would fail.
 
     Args:
         cores: Cores of the machine that works; None = of this one.
     """
     count = cores or os.cpu_count() or 1
     return {
+        FILE_PARTITIONS: str(min(count, 200)),
         "spark.databricks.delta.snapshotPartitions": str(min(max(count, 2), 50)),
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(min(4 * count, 10_000)),
         "spark.sql.shuffle.partitions": str(min(max(4 * count, 8), 200)),
     }
+
+
+def cluster_cores(told: Callable[[str], str | None]) -> int | None:
+    """Returns the cores of the cluster that a job works on, None for a job on this machine.
+
+    A cluster that does not tell counts as one of 50: Spark's own 200 partitions. Adaptive plans join those that are too small.
+
+    Args:
+        told: Returns the value of a setting, None if nobody has chosen one.
+    """
+    master = told("spark.master") or "local"
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        return None
+    if limit := _number(told("spark.cores.max")):
+        return limit
+    executors = _number(told("spark.dynamicAllocation.maxExecutors")) or _number(told("spark.executor.instances"))
+    return executors * (_number(told("spark.executor.cores")) or 1) if executors else _UNKNOWN_CORES
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0
 
 
 def store_conf(environ: Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdc_ops.core.pipeline.connect_address import TOKEN_VARIABLE, ConnectAddress
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, JobLostError, SparkServerLostError
 from cdc_ops.lake.spark import jars
-from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, HIDDEN_OPTIONS, needed_conf, session_conf, store_conf
+from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, FILE_PARTITIONS, HIDDEN_OPTIONS, needed_conf, session_conf, store_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -249,6 +249,8 @@ def _settings(connect: str, session: "SparkSession", chosen: Mapping[str, str]) 
         )
     usual = {**session_conf(), **store_conf(os.environ)}
     found = {name: value for name, value in usual.items() if session.conf.get(name, None) is None}
+    # A number that stays: executors come and go, and files must be cut the same way when they are counted and when they are read.
+    found |= {} if session.conf.get(FILE_PARTITIONS, None) else {FILE_PARTITIONS: session.conf.get("spark.sql.shuffle.partitions") or "200"}
     found |= {name: value for name, value in chosen.items() if _can_set(session, name)}
     found |= {name: value for name, value in needed_conf().items() if name != EXTENSIONS}
     theirs = session.conf.get(_STRING_REDACTION, None) or session.conf.get("spark.redaction.string.regex", None)

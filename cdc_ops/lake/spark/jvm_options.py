@@ -17,6 +17,7 @@ _COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
 _COMPILER: Final = re.compile(r"-XX:(TieredStopAtLevel|[+-]TieredCompilation)\b|-Xint\b|-Xcomp\b")
 _ARCHIVE: Final = re.compile(r"-XX:(SharedArchiveFile|ArchiveClassesAtExit|[+-]AutoCreateSharedArchive|SharedClassListFile)\b|-Xshare:")
 _DEFAULTS: Final = re.compile(rf"^\s*{re.escape(SETTING)}\b", re.MULTILINE)
+_LINE: Final = re.compile(r"^[ \t]*(spark\.[^\s=:]+)(?:[ \t]*[=:][ \t]*|[ \t]+)(.*?)[ \t]*$", re.MULTILINE)
 
 CODE_CACHE: Final = "-XX:ReservedCodeCacheSize=240m"
 """The first compiler alone would get room for 48 MB of code; Spark and Delta come to more than that."""
@@ -54,3 +55,8 @@ def spark_defaults(environ: Mapping[str, str]) -> str:
     home = environ.get("SPARK_CONF_DIR") or (f"{folder}/conf" if (folder := environ.get("SPARK_HOME")) else "")
     file = Path(home, "spark-defaults.conf") if home else None
     return file.read_text("utf-8", "replace") if file is not None and file.is_file() else ""
+
+
+def default_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings in the `spark-defaults.conf` that Spark would read: a name, then blanks, `=` or `:`, then the value."""
+    return {match[1]: match[2] for match in _LINE.finditer(spark_defaults(environ))}

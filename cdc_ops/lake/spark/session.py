@@ -1,7 +1,7 @@
 """The Spark session: the one place where jobs, the command line and tests get theirs from."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from cdc_ops.core.pipeline.pipeline import SparkConfig
 from cdc_ops.errors import SparkServerLostError
 from cdc_ops.lake.spark import connect
 from cdc_ops.lake.spark import jars as jar_sets
-from cdc_ops.lake.spark.conf import EXTENSIONS, machine_conf, needed_conf, store_conf, usual_conf
+from cdc_ops.lake.spark.conf import EXTENSIONS, cluster_cores, machine_conf, needed_conf, store_conf, usual_conf
 from cdc_ops.lake.spark.jvm_log import JvmLog
-from cdc_ops.lake.spark.jvm_options import driver_conf
+from cdc_ops.lake.spark.jvm_options import default_settings, driver_conf
 
 
 def build_session(
@@ -58,15 +58,24 @@ def close_session(spark: SparkSession) -> None:
 
 def _chosen_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
     """Returns all settings but those of jars: what is needed, over what somebody has chosen, over what is usual."""
-    usual, stores = {**usual_conf(), **machine_conf()}, dict[str, str]()
+    told = _told(extra_conf)
+    usual, stores = {**usual_conf(), **machine_conf(cluster_cores(told))}, dict[str, str]()
     if _is_submitted():  # what is set here goes over what spark-submit was given
-        from pyspark import SparkContext
-
-        given = {name: value for name in (*usual, EXTENSIONS) if (value := SparkContext.getSystemProperty(name))}
+        given = {name: value for name in (*usual, EXTENSIONS) if (value := told(name))}
     else:
         given, stores = {}, store_conf(os.environ)
     chosen = {**usual, **stores, **collector_conf(extra_conf), **given, **extra_conf}
     return {**chosen, **needed_conf(chosen.get(EXTENSIONS, ""))}
+
+
+def _told(extra_conf: Mapping[str, str]) -> Callable[[str], str | None]:
+    """Returns what gives the value of a setting that somebody has chosen: spark-submit, the pipeline file, or `spark-defaults.conf`."""
+    if _is_submitted():
+        from pyspark import SparkContext
+
+        return lambda name: SparkContext.getSystemProperty(name) or extra_conf.get(name)
+    defaults = default_settings(os.environ)
+    return lambda name: extra_conf.get(name) or defaults.get(name)
 
 
 def _is_submitted() -> bool:

@@ -27,6 +27,7 @@ from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.session import pinned
 from cdc_ops.lake.staging.manifests import find_damage, landed_files, write_manifest
 from cdc_ops.lake.staging.null_counts import count_marks, is_mark
+from cdc_ops.lake.staging.shared_folder import write_seen
 
 _RANGED: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string")
 _LONGEST_TEXT: Final = 64
@@ -52,7 +53,7 @@ def land(
         finish: Puts into the manifest what else is to be said of the rows; it may refuse them like `check`.
     """
     folder = f"{operation.target.staging.rstrip('/')}/{attempt}"
-    df.write.mode("overwrite").parquet(folder)
+    write_seen(df, folder)
     check()
     files = landed_files(operation.target.staging, attempt)
     footers = _Footers(operation)

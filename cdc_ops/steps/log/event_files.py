@@ -16,6 +16,7 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.formats.files.containers import open_files
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile
+from cdc_ops.formats.files.local_rows import local_rows
 from cdc_ops.formats.registry import open_format
 from cdc_ops.steps.archive.frozen_files import check_unchanged, names_of
 
@@ -101,7 +102,7 @@ def unread(frame: DataFrame, read: Iterable[str], log: LogBatch, merged: Iterabl
     """
     wanted, names = set(merged), kafka_names(log)
     if left_out := [(path,) for path in read if path not in wanted]:
-        others = F.broadcast(frame.sparkSession.createDataFrame(left_out, "file string"))
+        others = F.broadcast(local_rows(frame.sparkSession, left_out, {"file": "string"}))
         frame = frame.join(others, "file", "left_anti").select(*frame.columns)
     old = []
     for path, name in names.items():

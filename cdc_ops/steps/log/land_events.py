@@ -39,12 +39,14 @@ from cdc_ops.formats.feed.fold import (
     speaks_of_part,
 )
 from cdc_ops.formats.feed.renames import with_names_from_before, with_names_of_now
+from cdc_ops.formats.files.local_rows import local_rows
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.quarantine.write import records_again
 from cdc_ops.lake.spark.conf import archive_conf
 from cdc_ops.lake.spark.session import pinned, set_missing
 from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
+from cdc_ops.lake.staging.shared_folder import write_seen
 from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged
 from cdc_ops.steps.log.column_drift import AlteredTable, news_columns, statement_of, statements_of
 from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, kafka_names, open_alone, unread
@@ -226,7 +228,7 @@ def _records_again(spark: SparkSession, operation: Operation, log: LogBatch) -> 
         for row in rows.select("file").distinct().collect()
     }
     found = [(file, name.partition, name.start_offset) for file, name in parsed.items() if isinstance(name, KafkaName)]
-    places = spark.createDataFrame(found, "file string, partition int, first bigint")
+    places = local_rows(spark, found, {"file": "string", "partition": "int", "first": "bigint"})
     offset = (F.col("first") + F.col("line")).alias("offset")
     return rows.join(F.broadcast(places), "file", "left").select("value", "file", "line", "partition", offset)
 
@@ -270,7 +272,7 @@ def _landed_feed(
     bad = F.col("kind").isin(RecordKind.BAD, *((RecordKind.UNKNOWN,) if watch and watch.keeps_raw else ()))
     names = (*_KEPT, *(_NOTED if log.history else ()), *(("table",) if watch else ()))
     kept = [*(F.col(name) for name in names), statement_of(operation.table)]
-    feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")).write.mode("overwrite").parquet(folder)
+    write_seen(feed.select(*kept, F.when(bad, F.col("raw")).alias("raw")), folder)
     return pinned(spark.read.schema(feed.select(*kept, "raw").schema).parquet(folder))
 
 

@@ -31,11 +31,13 @@ from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.errors import ArchiveChangedError
 from cdc_ops.formats.feed.canonical import is_tableless
 from cdc_ops.formats.files.json_lines import FileLines
+from cdc_ops.formats.files.local_rows import local_rows
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.conf import archive_conf
 from cdc_ops.lake.spark.session import pinned, set_missing, sibling_session
 from cdc_ops.lake.staging.manifests import is_landed
+from cdc_ops.lake.staging.shared_folder import write_seen
 from cdc_ops.steps.archive.frozen_files import present_files
 from cdc_ops.steps.log.event_files import CountedFiles, open_alone
 from cdc_ops.steps.log.unknown_tables import watch_of
@@ -145,7 +147,7 @@ class SharedScans:
             opened = open_alone(session, log, archive)
             placed = _placed(session, opened.envelopes(lambda found: found), unchanged, self.known)
             folder = f"{unchanged[0].target.staging.rstrip('/')}/{self._attempt}-shared"
-            placed.write.mode("overwrite").partitionBy("part").parquet(folder)
+            write_seen(placed, folder, ("part",))
             return _Reading(
                 present=present,
                 lines={file.path: file for file in opened.files},
@@ -211,8 +213,8 @@ def _placed(session: SparkSession, envelopes: DataFrame, members: Sequence[Opera
         for number, cohort in enumerate(together)
         for taker in cohort.takers
     ]
-    cohort_of = F.broadcast(session.createDataFrame(files, "__path string, __cohort int"))
-    taker_of = F.broadcast(session.createDataFrame(takers, "__of int, __schema string, __name string, __taker int"))
+    cohort_of = F.broadcast(local_rows(session, files, {"__path": "string", "__cohort": "int"}))
+    taker_of = F.broadcast(local_rows(session, takers, {"__of": "int", "__schema": "string", "__name": "string", "__taker": "int"}))
     table = F.col("table")
     mine = (F.col("__cohort") == F.col("__of")) & (table["schema"] == F.col("__schema")) & (table["name"] == F.col("__name"))
     placed = envelopes.join(cohort_of, F.col("file") == F.col("__path")).join(taker_of, mine, "left")

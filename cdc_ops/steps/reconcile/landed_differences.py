@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.reconcile.diff import CompareSpec
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
-from cdc_ops.core.text import quoted
 from cdc_ops.lake.diff.changes import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.diff.checksums import scope_condition
 from cdc_ops.lake.merge.batch import Batch
@@ -100,6 +99,7 @@ def _whole_table(batch: Batch, stored: DataFrame, guard: Callable[[int, int, Ite
 def _no_rows(request: BatchRequest) -> Batch:
     """Returns a batch without a row: its commit carries the operation's number and state."""
     columns = request.operation.full_schema.columns
-    empty = request.spark.createDataFrame([], ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in columns))
+    nothing = (F.lit(None).cast(column.delta_type).alias(column.name) for column in columns)
+    empty = request.spark.range(0).select(*nothing)
     plan = replace(request.plan, prune=(), deleted_flag="")
     return replace(request.batch_of(marked_rows(empty, request.operation)), plan=plan)
