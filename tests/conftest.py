@@ -26,18 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"
 FOLDERS = ("unit", "spark", "integration", "airflow")  # in this order: what is quick speaks first
 LONG = (
-    *(
-        "late_rows",
-        "schema_changes",
-        "log_method",
-        "odd_names",
-        "spark_cluster",
-        "reconcile",
-        "kept_deletes",
-        "scd",
-        "query_method",
-        "event_history",
-    ),
+    "spark_cluster",
+    *("late_rows", "schema_changes", "log_method", "odd_names", "reconcile", "kept_deletes", "scd", "query_method", "event_history"),
     *("soak", "hostile_corpus", "killed_jvm", "real_debezium", "soft_deletes", "type_policies", "parity", "moved_keys", "wide_tables"),
 )
 """The modules that take longest, longest first: begun before the others of their folder, they keep no process waiting at the end."""
