@@ -316,12 +316,15 @@ def test_the_log_method_goes_on_while_a_worker_dies_and_comes_back(
     assert_equal(world, application, "items", "id, name, price")
 
 
-def test_folders_that_machines_do_not_share_are_refused_before_anything_is_read(
-    mariadb: MariaDBServer, application: Application, tmp_path: Path
+def test_a_folder_that_machines_do_not_share_is_refused_before_anything_is_read(
+    mariadb: MariaDBServer, postgres: PostgresServer, object_store: ObjectStore, application: Application, tmp_path: Path
 ) -> None:
-    """What is below `/proc/self/cwd` is another folder for each process, as if each had a machine of its own."""
-    world = World(mariadb, tmp_path, NO_SESSION)
-    world.pipeline = replace(world.pipeline, target=TargetConfig(root="/proc/self/cwd/lake", staging="/proc/self/cwd/staging"))
+    """What is below `/proc/self/cwd` is another folder for each process, as if each had a machine of its own.
+
+    Without the refusal the run would end well, with an empty table and the watermark behind its rows.
+    """
+    world = placed(World(mariadb, tmp_path, NO_SESSION), object_store, postgres)
+    world.pipeline = replace(world.pipeline, target=replace(world.pipeline.target, staging="/proc/self/cwd/staging"))
     world.sql(ORDERS, FILL)
     [failure] = world.run(execute_with=application.jobs_of(world)).failures
     assert isinstance(failure.error, EnvironmentSetupError)
