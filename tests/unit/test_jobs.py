@@ -28,6 +28,7 @@ def test_each_table_of_a_job_asks_a_source_of_its_own_which_is_closed(monkeypatc
         asked[operation.table].add(id(source))
         return OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.APPLIED)
 
+    monkeypatch.setattr(jobs, "check_shared", lambda *_: None)
     monkeypatch.setattr(jobs, "open_source", open_source)
     monkeypatch.setattr(jobs, "extract", step)
     monkeypatch.setattr(jobs, "merge", step)
