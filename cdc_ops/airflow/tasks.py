@@ -25,11 +25,11 @@ from cdc_ops.core.run_cost import cost_text
 from cdc_ops.lake.spark import jars
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.discovery import discover_all
-from cdc_ops.steps.plan import group_tables
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
 from cdc_ops.steps.runs.one_look import plan_tables
 from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.table_groups import GroupPlan, commit_group
+from cdc_ops.steps.runs.work_groups import groups_of_run
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
             log.info("%s of %d tables, asked for by a %s run", request.kind, len(configs), request.trigger)
             if request.since and request.until:
                 log.info("range [%s, %s)", request.since.isoformat(), request.until.isoformat())
-            return [[str(config.table) for config in group] for group in group_tables(configs, pipeline.runs.tables_per_job)]
+            return [[str(config.table) for config in group] for group in groups_of_run(here.context, request, configs)]
 
     return discover_tables()
 

@@ -353,11 +353,6 @@ def line_of_plan(request: RunRequest, plan: TablePlan, warnings: tuple[str, ...]
     )
 
 
-def group_tables(tables: tuple[TableConfig, ...], per_job: int) -> tuple[tuple[TableConfig, ...], ...]:
-    """Cuts tables into the groups that share one Spark application."""
-    return tuple(tables[start : start + per_job] for start in range(0, len(tables), per_job))
-
-
 def build_job(context: Context, request: RunRequest, step: Step, operations: Iterable[Operation], result_path: str) -> JobSpec:
     """Returns the job of one Spark application for frozen operations of a group of tables."""
     pipeline = context.pipeline

@@ -16,12 +16,13 @@ from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
-from cdc_ops.steps.plan import TablePlan, build_job, group_tables
+from cdc_ops.steps.plan import TablePlan, build_job
 from cdc_ops.steps.reporting.told_before import warned_before
 from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
 from cdc_ops.steps.runs.one_look import SettledIdle, look_at
 from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group, hold, plan_group
+from cdc_ops.steps.runs.work_groups import groups_of_run
 
 Execute = Callable[[JobSpec], StepResult]
 Say = Callable[[str], None]
@@ -68,7 +69,7 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
     looked = look_at(context, source, request, found.tables)
     run.take(looked.idle)
     check_run_cost(context, source, request, looked.rest)  # tables without news cost nothing
-    groups = group_tables(looked.rest, context.pipeline.runs.tables_per_job)
+    groups = groups_of_run(context, request, looked.rest)
     for number, group in enumerate(groups):
         try:
             run.group(group)
