@@ -11,6 +11,7 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.planned_cost import CostEvidence, CostSample, planned_cost
 from cdc_ops.core.operation.reads import ArchiveRead, ReplayRead, WindowRead
+from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.phases import worked_seconds
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.run_cost import UNKNOWN, CostBasis, Figure, MaxCost, PlannedCost, RunCost, excesses, figure
@@ -26,15 +27,22 @@ from cdc_ops.steps.query.connection_limit import connections_of
 NO_FILES: Final = TableStats(delta_version=0, files=0, size_bytes=0)
 """Where no MERGE looks for keys."""
 
+Operations = tuple[Operation, ...]
+
 RUNS_LOOKED_AT: Final = 20
 """Earlier runs of a table by which the next one is estimated."""
 
-MOST_COUNTED: Final = 20_000_000
-"""Rows of a window that are counted at most for a limit that is not one of rows."""
+MOST_COUNTED: Final = 200_000_000
+"""Rows of a window that are counted at most where no limit is one of rows: about a minute, before hours of reading."""
 
 
 def plan_cost(
-    context: Context, source: Source, config: TableConfig, unfinished: tuple[Operation, ...], new: tuple[Operation, ...]
+    context: Context,
+    source: Source,
+    request: RunRequest,
+    config: TableConfig,
+    unfinished: tuple[Operation, ...],
+    new: tuple[Operation, ...],
 ) -> PlannedCost | None:
     """Returns the price of a plan, None if it has no operation.
 
@@ -43,8 +51,9 @@ def plan_cost(
     """
     if not unfinished and not new:
         return None
-    begun = _cost(context, source, config, new, counted=True) if new else None
-    everything = _cost(context, source, config, unfinished + new, counted=False) if unfinished or begun is None else begun
+    limits = () if request.accept_cost else (config.settings.load.max_cost, context.pipeline.runs.max_cost)
+    begun = _cost(context, source, config, new, limits) if new else None
+    everything = _cost(context, source, config, unfinished + new, None) if unfinished or begun is None else begun
     return PlannedCost(all=everything, new=begun)
 
 
@@ -77,11 +86,13 @@ def cost_refused(what: str, why: Iterable[str]) -> CostRefusedError:
     )
 
 
-def _cost(context: Context, source: Source, config: TableConfig, operations: tuple[Operation, ...], *, counted: bool) -> RunCost:
-    limits = (config.settings.load.max_cost, context.pipeline.runs.max_cost)
+def _cost(
+    context: Context, source: Source, config: TableConfig, operations: tuple[Operation, ...], limits: Sequence[MaxCost] | None
+) -> RunCost:
+    """Returns what operations cost; their rows are counted as far as limits need it, not at all for None."""
     rows = _rows(operations)
-    if counted and (rows.value is None or rows.at_least) and (slices := _asked(operations)):
-        rows = _counted(source, config, slices, _count_limit(limits, operations))
+    if limits is not None and (rows.value is None or (rows.at_least and rows.value < _count_limit(limits))):
+        rows = _counted(source, config, operations, _count_limit(limits))
     store = context.store
     own = _own_samples(store, config)
     others = () if own else _samples(context.committed_runs())
@@ -102,30 +113,26 @@ def _rows(operations: Sequence[Operation]) -> Figure:
     return figure(rows, basis, at_least=any(item.expected_rows >= COUNT_LIMIT for item in windows))
 
 
-def _asked(operations: Sequence[Operation]) -> tuple[str, ...]:
-    return tuple(condition for item in operations for condition in item.slices)
-
-
-def _counted(source: Source, config: TableConfig, slices: tuple[str, ...], limit: int) -> Figure:
-    """Counts rows at the source, up to a limit."""
+def _counted(source: Source, config: TableConfig, operations: Sequence[Operation], limit: int) -> Figure:
+    """Counts rows at the source, up to a limit. Of a window that has more than are ever counted, the table's rows are the estimate."""
+    conditions = [condition for item in operations for condition in item.slices]
+    if not conditions:
+        return UNKNOWN
     rows = 0
-    for condition in slices:
+    for condition in conditions:
         rows += source.count(config.table, condition, limit - rows)
         if rows >= limit:
             break
+    if limit == MOST_COUNTED <= rows:
+        return figure(max(rows, operations[0].source.schema.approximate_rows), CostBasis.STATISTICS, at_least=True)
     return figure(rows, CostBasis.COUNTED, at_least=rows >= limit)
 
 
-def _count_limit(limits: Iterable[MaxCost], operations: Sequence[Operation]) -> int:
+def _count_limit(limits: Sequence[MaxCost]) -> int:
     """Returns up to where rows have to be counted to know whether limits are kept."""
-    wanted = COUNT_LIMIT
-    for limit in limits:
-        wanted = max(wanted, limit.rows + 1)
-        if limit.written_bytes or limit.duration:
-            each = operations[0].source.schema.row_bytes or 1
-            enough = limit.written_bytes // each + 1 if limit.written_bytes and not limit.duration else MOST_COUNTED
-            wanted = max(wanted, min(enough, MOST_COUNTED))
-    return wanted
+    if rows := [limit.rows for limit in limits if limit.rows]:
+        return max(COUNT_LIMIT, min(rows) + 1)
+    return MOST_COUNTED if any(limit.is_set for limit in limits) else COUNT_LIMIT
 
 
 def _own_samples(store: StateReader, config: TableConfig) -> tuple[CostSample, ...]:

@@ -141,7 +141,7 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     plan = _plan(context, source, request, config, TableHead(state=state, head=head))
     if plan.new.error is not None:
         raise plan.new.error
-    cost = plan_cost(context, source, config, plan.unfinished, plan.new.operations)
+    cost = plan_cost(context, source, request, config, plan.unfinished, plan.new.operations)
     return replace(plan, cost=cost).warned(_damaged(plan.unfinished))
 
 
@@ -205,7 +205,7 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
         record_scan(context.store, lease, plan.new.scan)
     if plan.new.error is not None:
         raise plan.new.error
-    plan = replace(plan, cost=plan_cost(context, source, config, plan.unfinished, plan.new.operations))
+    plan = replace(plan, cost=plan_cost(context, source, request, config, plan.unfinished, plan.new.operations))
     check_table_cost(context, config, plan.cost, accepted=request.accept_cost)
     if plan.new.operations:
         plan = replace(plan, new=replace(plan.new, operations=tuple(map(with_hashes, plan.new.operations))))

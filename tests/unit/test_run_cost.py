@@ -12,7 +12,6 @@ import typer
 from rich.cells import cell_len
 from rich.console import Console
 
-from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.cli import one_run
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.costs import print_actual_costs, print_costs, refusals
@@ -33,7 +32,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, T
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.run_cost import NO_LIMIT, UNKNOWN, CostBasis, Figure, MaxCost, PlannedCost, RunCost, excesses, figure, total_cost
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import CostRefusedError, RequestError, SourceTableError
+from cdc_ops.errors import CostRefusedError, SourceTableError
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
@@ -44,6 +43,7 @@ from cdc_ops.steps.runs import run_price
 from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.runs.run_price import check_run_cost
 from tests.state_values import NOON, ORDERS, make_operation
+from tests.state_values import run as made_run
 
 REQUEST = RunRequest(run_id="r", trigger="t", holder="h")
 LINES = TableName(schema="shop", name="lines")
@@ -168,8 +168,11 @@ def context(store: SqlStateStore, max_cost: MaxCost = NO_LIMIT) -> Context:
     return Context(pipeline=pipeline(max_cost), store=store, connect=cast(Any, None))
 
 
-def priced(store: SqlStateStore, source: Asked, new: Operation, **limits: MaxCost) -> PlannedCost:
-    found = plan_cost(context(store, limits.get("run", MaxCost())), cast(Any, source), config(limits.get("table", MaxCost())), (), (new,))
+def priced(
+    store: SqlStateStore, source: Asked, new: Operation, *, run: MaxCost = NO_LIMIT, table: MaxCost = NO_LIMIT, accepted: bool = False
+) -> PlannedCost:
+    asked = replace(REQUEST, accept_cost=accepted)
+    found = plan_cost(context(store, run), cast(Any, source), asked, config(table), (), (new,))
     assert found is not None
     return found
 
@@ -183,6 +186,22 @@ def test_a_window_whose_count_stopped_is_counted_up_to_the_limit_that_it_has_to_
     assert priced(store, source, window(COUNT_LIMIT), run=MaxCost(rows=900_000)).all.rows == figure(700_000, CostBasis.COUNTED)
     priced(store, source, window(COUNT_LIMIT), run=MaxCost(duration=timedelta(hours=1)))
     assert source.limits[-1] == MOST_COUNTED
+    source.limits.clear()
+    for limit in (MaxCost(), MaxCost(rows=COUNT_LIMIT - 1)):
+        assert priced(store, source, window(COUNT_LIMIT), run=limit).all.rows.at_least
+    assert source.limits == [], "what the plan has counted is enough"
+    assert priced(store, source, window(COUNT_LIMIT), run=MaxCost(rows=COUNT_LIMIT)).all.rows.value == COUNT_LIMIT + 1
+    source.limits.clear()
+    priced(store, source, window(COUNT_LIMIT), run=MaxCost(rows=COUNT_LIMIT), accepted=True)
+    assert source.limits == [], "nobody asks for the price of what is accepted"
+
+
+def test_a_window_of_more_rows_than_are_ever_counted_is_estimated_as_the_whole_table(store: SqlStateStore) -> None:
+    new = window(COUNT_LIMIT)
+    schema = replace(new.source.schema, approximate_rows=5 * MOST_COUNTED)
+    new = replace(new, source=replace(new.source, schema=schema))
+    cost = priced(store, Asked(rows=MOST_COUNTED), new, table=MaxCost(duration=timedelta(hours=1)))
+    assert cost.all.rows == figure(5 * MOST_COUNTED, CostBasis.STATISTICS, at_least=True)
 
 
 def test_a_window_below_the_count_and_a_table_with_statistics_are_not_counted_again(store: SqlStateStore) -> None:
@@ -202,11 +221,11 @@ def test_a_table_without_statistics_is_counted_over_all_its_slices(store: SqlSta
 def test_what_an_earlier_run_froze_is_never_refused_nor_counted(store: SqlStateStore) -> None:
     limit, source = MaxCost(rows=1, refuse_unknown=True), Asked(rows=9)
     here, table = context(store, limit), config(limit)
-    cost = plan_cost(here, cast(Any, source), table, (window(COUNT_LIMIT),), ())
+    cost = plan_cost(here, cast(Any, source), REQUEST, table, (window(COUNT_LIMIT),), ())
     assert cost is not None
     assert (cost.new, cost.all.rows.at_least, source.limits) == (None, True, [])
     check_table_cost(here, table, cost, accepted=False)
-    both = plan_cost(here, cast(Any, source), table, (window(5),), (window(2),))
+    both = plan_cost(here, cast(Any, source), REQUEST, table, (window(5),), (window(2),))
     assert both is not None
     assert both.new is not None
     assert (both.all.rows.value, both.new.rows.value) == (7, 2)
@@ -219,20 +238,15 @@ def test_a_run_of_the_table_teaches_what_the_next_one_costs(store: SqlStateStore
         store.record(replace(done(0, 0, 0), run_id=str(number), status=TableRunStatus.IDLE, timing=later))
     cost = priced(store, Asked(0), window(2_000)).all
     assert (cost.written_bytes, cost.seconds) == (figure(160_000, CostBasis.RUNS), figure(20, CostBasis.RUNS))
-    other = plan_cost(context(store), cast(Any, Asked(0)), config(table=LINES), (), (replace(window(2_000), table=LINES),))
+    other = plan_cost(context(store), cast(Any, Asked(0)), REQUEST, config(table=LINES), (), (replace(window(2_000), table=LINES),))
     assert other is not None
     assert (other.all.written_bytes, other.all.seconds) == (UNKNOWN, figure(20, CostBasis.OTHERS))
 
 
 def done(rows: int, written: int, seconds: float, cost: RunCost | None = None) -> TableRun:
     phases = (PhaseSeconds(phase=RunPhase.SPARK_START, seconds=99), PhaseSeconds(phase=RunPhase.MERGE, seconds=seconds))
-    return TableRun(
-        pipeline="shop",
-        table=ORDERS,
-        run_id="before",
-        trigger="cli",
-        kind=OperationKind.INCREMENT,
-        status=TableRunStatus.COMMITTED,
+    return replace(
+        made_run("before"),
         timing=RunTiming(started_at=NOON, finished_at=NOON, phases=phases),
         result=RunResult(counts=Counts(read=rows, bytes=written)),
         cost=cost,
@@ -299,19 +313,6 @@ def test_without_a_limit_or_with_the_cost_accepted_nothing_is_planned_twice(stor
 # --- who accepts ---
 
 
-def dag_run(run_type: str = "manual", **conf: Any) -> DagRunFacts:
-    return DagRunFacts(dag_id="cdc_shop", run_id="r1", run_type=run_type, conf=conf, interval=(NOON, NOON + timedelta(days=1)))
-
-
-@pytest.mark.parametrize("conf", [{}, {"mode": "full"}, {"mode": "reconcile"}])
-def test_the_trigger_form_accepts_a_cost_for_one_run(conf: dict[str, Any]) -> None:
-    assert not run_request(dag_run(**conf)).accept_cost
-    assert run_request(dag_run(**conf, accept_cost=True)).accept_cost
-    assert run_request(dag_run("backfill", accept_cost=True)).accept_cost
-    with pytest.raises(RequestError, match="neither true nor false"):
-        run_request(dag_run(**conf, accept_cost="yes"))
-
-
 @pytest.mark.parametrize("answer", [True, False])
 def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
     from contextlib import nullcontext
@@ -331,7 +332,6 @@ def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(monkey
     monkeypatch.setattr(typer, "confirm", lambda text, err: asked.append(text) or answer)
     monkeypatch.setattr(render, "err", Console(file=StringIO(), force_terminal=True))
     call = {"as_json": False, "quiet": False}
-
     monkeypatch.setattr(one_run.sys, "stdin", SimpleNamespace(isatty=lambda: False))
     with pytest.raises(CostRefusedError):
         one_run.run_one(pipeline(), REQUEST, **call)

@@ -140,3 +140,12 @@ def test_the_mode_reconcile_and_every_run_of_the_reconcile_dag_compare_by_checks
 def test_a_reconcile_that_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
         run_request(dag_run(**wrong))
+
+
+@pytest.mark.parametrize("conf", [{}, {"mode": "full"}, {"mode": "reconcile"}])
+def test_the_trigger_form_accepts_a_cost_for_one_run(conf: dict[str, Any]) -> None:
+    assert not run_request(dag_run(**conf)).accept_cost
+    assert run_request(dag_run(**conf, accept_cost=True)).accept_cost
+    assert run_request(dag_run("backfill", HOUR, accept_cost=True)).accept_cost
+    with pytest.raises(RequestError, match="neither true nor false"):
+        run_request(dag_run(**conf, accept_cost="yes"))
