@@ -27,14 +27,15 @@ from cdc_ops.sources.sql.session import SqlSession
 from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRunStatus
+from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.runs import one_look
-from tests.world import World
+from tests.world import World, request
 
 WATERMARK = CursorValue(parts=("2020-06-01 00:00:00.000000",))
 ON_UPDATE = "DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6)"
 
 
-@pytest.fixture(params=["mariadb", "postgres"])
+@pytest.fixture(params=["mariadb", "mysql", "postgres"])
 def server(request: pytest.FixtureRequest) -> DatabaseServer:
     found: DatabaseServer = request.getfixturevalue(request.param)
     return found
@@ -201,3 +202,23 @@ def test_a_table_that_somebody_had_during_the_look_is_planned_again_under_its_le
         assert set(tokens.values()) == {2}
         fresh = [store.table_state("shop", run.table).progress.fresh_at for run in report.runs]
         assert all(instant is not None and instant > before for instant in fresh)
+
+
+def test_a_group_of_airflow_is_planned_by_one_look_and_what_has_news_is_frozen(world: World, statements: list[str]) -> None:
+    names = create(world, 10)
+    world.sql("INSERT INTO t07 (id, v, updated_at) VALUES (3, 3, '2020-06-02')")
+    context, source = world.context(), world._connect(world.pipeline.source)
+    with closing(source), closing(cast("SqlStateStore", context.store)):
+        asked = request()
+        configs = tuple(reversed(discover_all(context, source, asked).tables))
+        statements.clear()
+        group = one_look.plan_tables(context, source, asked, configs, print)
+        assert len(statements) < 4 * len(names)
+        assert [plan.table for plan in group.plans] == [config.table for config in configs], "in the order of the group"
+        assert [operation.table.name for operation in group.operations] == ["t07"]
+        assert [operation.table.name for operation in context.store.open_operations("shop", world.name("t07"))] == ["t07"]
+        lines = {run.table.name: run for run in context.store.table_runs("shop", run_id=asked.run_id)}
+        assert {name: lines[name].status for name in names} == dict.fromkeys(names, TableRunStatus.IDLE) | {"t07": TableRunStatus.PLANNED}
+        statements.clear()
+        again = one_look.plan_tables(context, source, asked, configs, print)  # another try of the same task
+        assert [operation.operation_id for operation in again.operations] == [operation.operation_id for operation in group.operations]

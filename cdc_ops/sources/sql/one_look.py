@@ -34,6 +34,9 @@ AT_ONCE: Final = 250
 _RETRIES: Final = 20
 """Statements that one `ask` adds, at most, to find the tables that the server refuses to read."""
 
+_LARGE: Final = 100_000
+"""Rows of a table that is read whole by a question, at most: a statement waits for the slowest of its tables."""
+
 _NUMBER: Final = "cdc_question"
 _ANSWERED: Final = frozenset(("config", "cursor", "window_predicate", "null_predicate", "checksum", "undigestible", "literal"))
 """What a plan may use of the source besides what `_LookSource` has itself; the answers of these wait, or need no answer."""
@@ -268,8 +271,11 @@ class _LookSource:
         """Returns the bound by the shared observation.
 
         Raises:
-            PlanAlone: there are rows between `since` and the bound: what the lookback would cost need not be asked.
+            PlanAlone: there are rows between `since` and the bound: what the lookback would cost need not be asked. Or the table is
+                large and has no index for its questions.
         """
+        if schema.approximate_rows > _LARGE and not any(index[0] == cursor.lead.name for index in schema.indexes):
+            raise PlanAlone(str(schema.table))
         bound = self._source.safe_bound(schema, cursor, lookback, since, readings)
         if since is not None and not cursor.lead.is_coarse and (window := next_window(cursor, since, bound)) is not None:
             self.count(schema.table, self._source.window_predicate(cursor, window), 1)
