@@ -321,13 +321,16 @@ def test_a_folder_that_machines_do_not_share_is_refused_before_anything_is_read(
 ) -> None:
     """What is below `/proc/self/cwd` is another folder for each process, as if each had a machine of its own.
 
-    Without the refusal the run would end well, with an empty table and the watermark behind its rows.
+    Without the refusal the increment would end well, without its rows, and the watermark behind them.
     """
     world = placed(World(mariadb, tmp_path, NO_SESSION), object_store, postgres)
-    world.pipeline = replace(world.pipeline, target=replace(world.pipeline.target, staging="/proc/self/cwd/staging"))
     world.sql(ORDERS, FILL)
+    run(world, application)
+    shared, before = world.pipeline, world.state("orders").progress.watermark
+    world.pipeline = replace(shared, target=replace(shared.target, staging="/proc/self/cwd/staging"))
+    change_rows(world, new=5)
     [failure] = world.run(execute_with=application.jobs_of(world)).failures
     assert isinstance(failure.error, EnvironmentSetupError)
     assert "do not share the folder /proc/self/cwd/staging" in failure.error.what
     assert "0 can be seen" in failure.error.why
-    assert world.state("orders").progress.watermark is None
+    assert world.state("orders").progress.watermark == before
