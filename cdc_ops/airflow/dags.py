@@ -31,6 +31,8 @@ MAX_ACTIVE_RUNS: Final = 2
 
 SPARK_TIMEOUT: Final = timedelta(hours=24)
 QUICK_TIMEOUT: Final = timedelta(minutes=15)
+PRICE_TIMEOUT: Final = timedelta(hours=2)
+"""For `discover` of a pipeline with `max_cost`: it plans all tables, to know what they cost together."""
 _RETRY_DELAY: Final = timedelta(seconds=30)
 _MAX_RETRY_DELAY: Final = timedelta(minutes=10)
 
@@ -99,7 +101,8 @@ def _verbs(pipeline: Pipeline, timetable: CronDataIntervalTimetable | None, **op
         render_template_as_native_obj=False,
         **options,
     ) as dag:
-        groups = tasks.discover_task(pipeline, execution_timeout=QUICK_TIMEOUT)
+        patience = PRICE_TIMEOUT if pipeline.runs.max_cost.is_set else QUICK_TIMEOUT
+        groups = tasks.discover_task(pipeline, execution_timeout=patience)
         _table_group(pipeline).expand(tables=groups) >> tasks.outcome_task(pipeline, execution_timeout=QUICK_TIMEOUT)
     return dag
 

@@ -200,13 +200,14 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     for operation in plan.unfinished:
         record_frozen(context.store, lease, operation, context.store.now())
     plan = plan.warned(f"an earlier run: {result.counts.warning}" for result in settled.values() if result.counts.warning)
+    if plan.new.error is None:  # what is told once is told again after a refusal: nothing is recorded before it
+        plan = replace(plan, cost=plan_cost(context, source, request, config, plan.unfinished, plan.new.operations))
+        check_table_cost(context, config, plan.cost, accepted=request.accept_cost)
     state = _record_observations(context, lease, state, plan)
     if plan.new.scan is not None:
         record_scan(context.store, lease, plan.new.scan)
     if plan.new.error is not None:
         raise plan.new.error
-    plan = replace(plan, cost=plan_cost(context, source, request, config, plan.unfinished, plan.new.operations))
-    check_table_cost(context, config, plan.cost, accepted=request.accept_cost)
     if plan.new.operations:
         plan = replace(plan, new=replace(plan.new, operations=tuple(map(with_hashes, plan.new.operations))))
         context.store.freeze(lease, state, plan.new.operations)

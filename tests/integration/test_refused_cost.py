@@ -107,3 +107,18 @@ def test_work_that_a_run_has_frozen_is_finished_whatever_the_limit_says_by_then(
         context.store.close()
     assert not world.run(tables=asked.tables).failures
     assert world.lake("orders") == world.source("orders")
+
+
+def test_a_refused_table_that_has_come_back_is_told_of_when_its_cost_is_accepted(world: World) -> None:
+    tags = (str(world.name("tags")),)
+    assert not world.run(tables=tags).failures
+    world.sql("RENAME TABLE tags TO away")
+    assert [run.status for run in world.run().runs if run.table == world.name("tags")] == [TableRunStatus.IDLE]
+    world.sql("RENAME TABLE away TO tags", "INSERT INTO tags SELECT seq, NOW(6) FROM seq_6_to_9")
+    world.configure(max_cost=MaxCost(rows=1))
+    (failure,) = world.run(tables=tags).failures
+    assert isinstance(failure.error, CostRefusedError)
+    accepted = world.run(tables=tags, accept_cost=True)
+    assert not accepted.failures
+    assert any("at the source again" in text for text in accepted.warnings)
+    assert world.lake("tags", "id") == world.source("tags", "id")

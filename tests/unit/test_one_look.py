@@ -113,6 +113,17 @@ def test_a_statement_that_waited_too_long_for_a_lock_is_not_tried_again() -> Non
     assert answers(session, asked) == [None] * 100
 
 
+def test_the_limit_for_locks_holds_after_a_connection_that_was_given_up() -> None:
+    server = Server({"t17": error(SourceInterruptedError)})
+    session, asked = WaitingSession(server), questions(2 * AT_ONCE)
+    wait_for(session, asked)
+    session.ask()
+    first, lost, again, second = server.statements
+    assert (first, again) == ("limit", "limit"), "a new connection knows none"
+    assert lost.endswith("FROM t249")
+    assert second.endswith("FROM t499")
+
+
 def test_a_server_that_is_gone_ends_the_look() -> None:
     session = WaitingSession(Server({"t1": error(SourceUnreachableError)}))
     wait_for(session, questions(3))

@@ -32,7 +32,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, T
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.run_cost import NO_LIMIT, UNKNOWN, CostBasis, Figure, MaxCost, PlannedCost, RunCost, excesses, figure, total_cost
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import CostRefusedError, SourceTableError
+from cdc_ops.errors import CostRefusedError, SourceInterruptedError, SourceTableError
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
@@ -215,6 +215,18 @@ def test_a_table_without_statistics_is_counted_over_all_its_slices(store: SqlSta
     source = Asked(rows=150_000)
     cost = priced(store, source, load(0, slices=("a", "b", "c")))
     assert source.limits == [COUNT_LIMIT, COUNT_LIMIT - 150_000], "the third need not be asked"
+    assert cost.all.rows == figure(COUNT_LIMIT, CostBasis.COUNTED, at_least=True)
+
+
+def test_a_count_that_the_server_ends_early_leaves_what_the_plan_has_counted(store: SqlStateStore) -> None:
+    class Impatient(Asked):
+        def count(self, table: TableName, where: str, limit: int) -> int:
+            super().count(table, where, limit)
+            raise SourceInterruptedError("The server ended a statement early.", why="", data="", next="")
+
+    source = Impatient(rows=9)
+    cost = priced(store, source, window(COUNT_LIMIT), run=MaxCost(rows=10 * COUNT_LIMIT))
+    assert source.limits == [10 * COUNT_LIMIT + 1]
     assert cost.all.rows == figure(COUNT_LIMIT, CostBasis.COUNTED, at_least=True)
 
 

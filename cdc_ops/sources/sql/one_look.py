@@ -117,19 +117,17 @@ class WaitingSession(SqlSession):
         waiting, self._waiting, self._retries = list(self._waiting), {}, _RETRIES
         if not waiting:
             return
-        if not self._limited and self._asked.lock_limit[0]:
-            # One table that is locked must not keep the others of a statement locked for those who want to alter them.
-            self._asked.execute(self._asked.lock_limit[0])
-            self._limited = True
         for batch in batches(waiting):
             self._ask(batch)
 
     def _ask(self, batch: tuple[Question, ...]) -> None:
+        self._limit()
         try:
             rows = self._asked.rows(union(batch))
         except SourceUnreachableError:
             raise
         except SourceInterruptedError:
+            self._limited = False  # the connection was given up, and the next one knows no limit
             self._refused.update(batch)
             return
         except CdcError:
@@ -138,6 +136,12 @@ class WaitingSession(SqlSession):
         for row in rows:
             self._answers[batch[int(row[_NUMBER])]] = {name: row[name] for name in batch[0].names}
         self._refused.update(question for question in batch if question not in self._answers)
+
+    def _limit(self) -> None:
+        """Lets statements wait for locks for seconds only: one locked table must not keep all others from those who want to alter them."""
+        if not self._limited and self._asked.lock_limit[0]:
+            self._asked.execute(self._asked.lock_limit[0])
+            self._limited = True
 
     def _ask_halves(self, batch: tuple[Question, ...]) -> None:
         """Asks the halves of a refused statement: one table that cannot be read does not keep the others from the look."""
