@@ -1,0 +1,162 @@
+"""Compiles the decoder's functions once per machine: a process finds their machine code on disk, or puts it there.
+
+    <cache>/kernels/<key>/...     machine code of one version of the sources; numba's own files
+
+`<cache>` is `CDC_OPS_CACHE`, else `CDC_OPS_HOME`, else `~/.cdc-ops`, else a folder of this user's below the temporary folder. The key
+stands for the text of all modules of kernels: numba compares a function's own file only, and not those of the functions that it calls.
+
+Python executes what is in such a folder, so one that others can write is not used; the functions are compiled in each process then.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+Bytes = npt.NDArray[np.uint8]
+"""Input: a buffer of bytes, which may be read-only. Annotations of kernels are for readers; numba goes by the signatures."""
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+
+BYTES: Final = types.Array(types.uint8, 1, "C", readonly=True)
+"""numba's type of an input; arrays that can be written are taken too."""
+BYTES_OUT: Final = types.uint8[::1]
+INT64S: Final = types.int64[::1]
+INT32S: Final = types.int32[::1]
+
+_OPTIONS: Final[dict[str, Any]] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+_KEPT: Final = 8
+"""Folders of machine code that stay, some MB each: those of other versions."""
+
+
+class Kernel:
+    """A function that Python calls, compiled for one signature at its first call, or by `warm_up`; its machine code is kept on disk.
+
+    Args:
+        function: What is compiled.
+        signature: numba's types of its arguments and its result.
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        self._function = function
+        self._signature = signature
+        self._compiled: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Calls the compiled function; arguments that do not fit its signature are refused, none makes it compile again."""
+        return (self._compiled or self.compiled())(*arguments)
+
+    def compiled(self) -> Any:
+        """Returns numba's dispatcher, compiled or loaded."""
+        if self._compiled is None:
+            with _cache_folder(Path(self._function.__code__.co_filename).parent) as cached:
+                dispatcher = numba.njit(cache=cached, **_OPTIONS)(self._function)
+                dispatcher.compile(self._signature)
+            dispatcher.disable_compile()
+            self._compiled = dispatcher
+        return self._compiled
+
+
+kernels: Final[list[Kernel]] = []
+"""All kernels of the modules that are imported."""
+
+
+def helper(function: Function) -> Function:
+    """Compiles a function that only kernels and other helpers call: it becomes a part of theirs."""
+    return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def kernel(signature: Any) -> Callable[[Function], Function]:
+    """Makes a function that Python calls a kernel; what kernels share is a `helper`, because they cannot call each other.
+
+    Args:
+        signature: numba's types, e.g. `types.int64(BYTES, types.int64)`.
+    """
+
+    def decorate(function: Function) -> Function:
+        made = Kernel(function, signature)
+        kernels.append(made)
+        return made  # type: ignore[return-value]
+
+    return decorate
+
+
+def warm_up() -> int:
+    """Compiles or loads all kernels of the modules that are imported; returns their number. Takes some seconds once per machine."""
+    for made in kernels:
+        made.compiled()
+    return len(kernels)
+
+
+@contextmanager
+def _cache_folder(sources: Path) -> Iterator[bool]:
+    """Names the folder to numba, for what is compiled within; yields False if there is none."""
+    folder = cache_folder()
+    if folder is None:
+        yield False
+        return
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder / _key(sources))
+    try:
+        yield True
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+@lru_cache(maxsize=1)
+def cache_folder() -> Path | None:
+    """Returns the folder of machine code, None if no folder can be written, or others can write it."""
+    for folder in _candidates():
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.stat()
+        except OSError:
+            continue
+        if found.st_uid in {0, os.getuid()} and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and os.access(folder, os.W_OK):
+            return folder
+    return None
+
+
+def _candidates() -> Iterator[Path]:
+    for variable in ("CDC_OPS_CACHE", "CDC_OPS_HOME"):
+        if value := os.environ.get(variable, "").strip():
+            yield Path(value).expanduser().absolute() / "kernels"
+    home = os.environ.get("HOME", "").strip()
+    if home:
+        yield Path(home, ".cdc-ops", "kernels").absolute()
+    yield Path(tempfile.gettempdir(), f"cdc-ops-{os.getuid()}", "kernels")
+
+
+@lru_cache(maxsize=16)
+def _key(sources: Path) -> str:
+    """Returns what stands for the text of the modules in this package and beside a kernel's own."""
+    digest = hashlib.sha256()
+    for folder in sorted({Path(__file__).parent, sources}):
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
+    key = digest.hexdigest()[:16]
+    if (cache := cache_folder()) is not None:
+        _remove_old(cache, key)
+    return key
+
+
+def _remove_old(folder: Path, key: str) -> None:
+    try:
+        others = sorted((path for path in folder.iterdir() if path.name != key), key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return
+    for path in others[_KEPT:]:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,64 @@
+"""Texts as they stand: whether bytes are UTF-8. Numba functions that a kernel calls."""
+
+# mypy: disable-error-code="return-value, assignment, arg-type"
+# numba finds the types of these functions; their annotations are for readers, who need not tell int from int64.
+
+import numpy as np
+
+from cdc_ops.decode.compiler import Bytes, helper
+
+
+@helper
+def is_ascii(data: Bytes, start: int, end: int) -> bool:
+    """True if all bytes are below 128."""
+    seen = np.uint8(0)
+    for place in range(start, end):
+        seen |= data[place]
+    return seen < 128
+
+
+@helper
+def is_utf8(data: Bytes, start: int, end: int) -> bool:
+    """True for what Python decodes as UTF-8: the shortest form of each sign, no surrogates, nothing above U+10FFFF."""
+    if is_ascii(data, start, end):
+        return True
+    at = start
+    while at < end:
+        first = data[at]
+        if first < 0x80:
+            at += 1
+            continue
+        more = _following(first)
+        if more == 0 or at + more >= end or not _begins_well(first, data[at + 1]):
+            return False
+        for place in range(at + 2, at + more + 1):
+            if data[place] & 0xC0 != 0x80:
+                return False
+        at += more + 1
+    return True
+
+
+@helper
+def _following(first: int) -> int:
+    """Returns how many bytes follow the first one of a sign, 0 if none begins with it."""
+    if first < 0xC2:
+        return 0
+    if first < 0xE0:
+        return 1
+    if first < 0xF0:
+        return 2
+    return 3 if first < 0xF5 else 0
+
+
+@helper
+def _begins_well(first: int, second: int) -> bool:
+    """True if these two bytes begin a sign: the second one rules out long forms, surrogates and numbers that are too large."""
+    if first == 0xE0:
+        return 0xA0 <= second <= 0xBF
+    if first == 0xED:
+        return 0x80 <= second <= 0x9F
+    if first == 0xF0:
+        return 0x90 <= second <= 0xBF
+    if first == 0xF4:
+        return 0x80 <= second <= 0x8F
+    return 0x80 <= second <= 0xBF
