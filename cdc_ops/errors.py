@@ -22,6 +22,14 @@ the first kind and fails at once on the second.
     |       |-- ArchiveGapError          no file holds some positions
     |       |-- ArchiveOrderError        event positions went backwards, usually after a failover
     |       |-- ArchiveFileError         a file has an unknown name or an invalid end
+    |       |   `-- BinlogError              a binlog cannot be read
+    |       |       |-- BinlogKindError          the file is no binlog, or one that no program but the server reads
+    |       |       |-- BinlogEncryptedError     only the server can read it
+    |       |       |-- BinlogDamagedError       bytes do not fit the format, or not their checksum
+    |       |       |-- BinlogCutError           it ends within an event or a transaction
+    |       |       |-- BinlogEventError         an event may change rows in a way that cannot be followed
+    |       |       |-- BinlogStatementError     changes were logged as statements
+    |       |       `-- BinlogMetadataError      rows without names, signs or character sets of their columns
     |       `-- ArchiveChangedError      (retryable) a file of a frozen batch changed or is gone
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
@@ -162,6 +170,38 @@ class ArchiveOrderError(ArchiveError):
 
 class ArchiveFileError(ArchiveError):
     """The layout does not know the name of a file, or the file does not fit its name."""
+
+
+class BinlogError(ArchiveFileError):
+    """A binlog cannot be read further; the message says file and position."""
+
+
+class BinlogKindError(BinlogError):
+    """A file is no binlog, or one in a form that only its server reads."""
+
+
+class BinlogEncryptedError(BinlogError):
+    """A binlog is encrypted with a key that only its server has."""
+
+
+class BinlogDamagedError(BinlogError):
+    """Bytes of a binlog do not fit the format, or not their checksum."""
+
+
+class BinlogCutError(BinlogError):
+    """A binlog ends within an event or a transaction."""
+
+
+class BinlogEventError(BinlogError):
+    """An event of a binlog may change rows in a way that cannot be followed."""
+
+
+class BinlogStatementError(BinlogError):
+    """A binlog has changes as statements, and not as rows."""
+
+
+class BinlogMetadataError(BinlogError):
+    """A binlog has rows without the names, signs or character sets of their columns."""
 
 
 class ArchiveChangedError(ArchiveError):

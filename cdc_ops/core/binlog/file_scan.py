@@ -1,0 +1,321 @@
+"""Understands a binlog before a row of it is decoded: which transactions it has, which of them count, how it begins and ends. Pure.
+
+    EventStream -> scan_file -> FileScan
+
+A scan reads every event, verifies its checksum, and refuses what cannot be followed: unknown events, changes as statements, incidents,
+distributed transactions that are decided in another file. Rows are decoded in a second pass, which then needs no memory for transactions
+however large: it knows at their begin whether they were committed.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cdc_ops.core.binlog import refusals
+from cdc_ops.core.binlog.byte_reader import ByteReader, MalformedBytesError
+from cdc_ops.core.binlog.control_events import (
+    ROLLBACK_ALTER,
+    START_ALTER,
+    Gtid,
+    read_mariadb_gtid,
+    read_mysql_gtid,
+    read_query,
+    read_rotate,
+    read_tagged_gtid,
+)
+from cdc_ops.core.binlog.event_stream import EventStream, FileEnd, RawEvent, Read
+from cdc_ops.core.binlog.events import EventFlag, EventType, FormatDescription, name_of
+from cdc_ops.core.binlog.gtids import GtidSet, MariaDbGtids, MySqlGtids
+from cdc_ops.core.binlog.statements import StatementKind, kind_of, savepoint_of, xid_of
+
+Xid = tuple[bytes, bytes, int]
+
+GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
+QUERIES: Final = frozenset({EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED})
+ROWS: Final = frozenset(
+    {
+        *(EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1),
+        *(EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS, EventType.PARTIAL_UPDATE_ROWS),
+        *(EventType.MARIADB_WRITE_ROWS_COMPRESSED, EventType.MARIADB_UPDATE_ROWS_COMPRESSED, EventType.MARIADB_DELETE_ROWS_COMPRESSED),
+    }
+)
+_WITHOUT_EFFECT: Final = frozenset(
+    {
+        *(EventType.INTVAR, EventType.RAND, EventType.USER_VAR, EventType.HEARTBEAT, EventType.HEARTBEAT_V2, EventType.IGNORABLE),
+        *(EventType.ROWS_QUERY, EventType.TRANSACTION_CONTEXT, EventType.VIEW_CHANGE),
+        *(EventType.MARIADB_ANNOTATE_ROWS, EventType.MARIADB_BINLOG_CHECKPOINT),
+    }
+)
+"""Variables belong to statements, which are refused; the others say nothing of rows."""
+_LOADS: Final = frozenset({EventType.LOAD, *range(8, 13), EventType.BEGIN_LOAD_QUERY, EventType.EXECUTE_LOAD_QUERY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileScan:
+    """What a binlog holds.
+
+    Args:
+        description: What it says of its format and its server.
+        server_id: The server that wrote it.
+        gtids_before: The transactions of earlier files, as its begin lists them; None = the server lists none.
+        gtids_after: Those, and the transactions of this file; None = the server lists none.
+        size: Length of what was read; the offset behind the last event.
+        complete_to: The offset behind the last whole transaction, or behind the last event if none is open.
+        end: How it ends.
+        next_name: The name of the next file, if it ends with ROTATE.
+        dropped: Begin and end of what was rolled back: transactions, and what stands behind a savepoint.
+        ends: The end of each transaction, in their order.
+        first_time: Seconds since 1970 in UTC of the first event with a time; 0 = there is none.
+        last_time: Of the last one.
+    """
+
+    description: FormatDescription
+    server_id: int
+    gtids_before: GtidSet | None
+    gtids_after: GtidSet | None
+    size: int
+    complete_to: int
+    end: FileEnd
+    next_name: str
+    dropped: tuple[tuple[int, int], ...]
+    ends: Sequence[int]
+    first_time: int
+    last_time: int
+
+
+@dataclass(slots=True)
+class _Open:
+    """The transaction in which the scan is."""
+
+    start: int
+    gtid: Gtid
+    begun: bool = False
+    savepoints: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _State:
+    """What a scan has seen so far."""
+
+    gtids_before: GtidSet | None = None
+    gtids_after: GtidSet | None = None
+    open: _Open | None = None
+    complete_to: int = 0
+    next_name: str = ""
+    dropped: list[tuple[int, int]] = field(default_factory=list)
+    prepared: dict[Xid, tuple[int, int]] = field(default_factory=dict)
+    ends: "array[int]" = field(default_factory=lambda: array("Q"))
+    times: list[int] = field(default_factory=list)
+
+
+def scan_file(file: str, read: Read) -> FileScan:
+    """Scans a binlog to its end.
+
+    Args:
+        file: Its name, for messages.
+        read: Returns its bytes, unpacked.
+
+    Raises:
+        BinlogError: it is damaged, cut within an event, encrypted, or has what cannot be followed. A file that ends within a transaction is
+            none of these: see `FileScan.complete_to`.
+    """
+    stream = EventStream(file, read)
+    scan = _Scan(stream)
+    server_id = 0
+    for event in stream:
+        server_id = server_id or event.header.server_id
+        scan.step(event)
+    state = scan.state
+    if state.prepared and stream.ended is not FileEnd.NONE:
+        offset = min(start for start, _ in state.prepared.values())
+        raise refusals.not_understood(
+            file, offset, "a distributed transaction (XA) that is prepared and not decided in this file", _XA_ADVICE
+        )
+    complete_to = min([state.complete_to, *(start for start, _ in state.prepared.values())])
+    return FileScan(
+        description=stream.description,
+        server_id=server_id,
+        gtids_before=state.gtids_before,
+        gtids_after=state.gtids_after,
+        size=stream.offset,
+        complete_to=complete_to,
+        end=stream.ended,
+        next_name=state.next_name,
+        dropped=tuple(sorted(state.dropped)),
+        ends=state.ends,
+        first_time=state.times[0] if state.times else 0,
+        last_time=state.times[1] if state.times else 0,
+    )
+
+
+_XA_ADVICE: Final = (
+    "Transactions in two phases are followed if they are decided in the file in which they were prepared."
+    " Take a new snapshot of the tables, behind this file."
+)
+_INCIDENT_ADVICE: Final = "The server lost changes (its error log says which). Take a new snapshot of the tables."
+_UNKNOWN_ADVICE: Final = "Use a version of cdc-ops that knows the event; until then the tables stay as they are."
+_SNAPSHOT_ADVICE: Final = "Take a new snapshot of the tables, behind this file."
+
+
+class _Scan:
+    """Follows transactions event by event."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+        self._file = stream.file
+        self.state = _State(complete_to=stream.offset)
+
+    def step(self, event: RawEvent) -> None:
+        """Takes one event into account."""
+        try:
+            self._step(event)
+        except MalformedBytesError as error:
+            raise refusals.damaged(self._file, event.offset, f"{name_of(event.header.type)}: {error}") from None
+        if event.header.time:
+            self.state.times = [self.state.times[0] if self.state.times else event.header.time, event.header.time]
+        if self.state.open is None:
+            self.state.complete_to = event.end
+
+    def _step(self, event: RawEvent) -> None:
+        kind = event.header.type
+        if kind in ROWS or kind == EventType.TABLE_MAP:
+            self._rows(event)
+        elif kind in GTIDS:
+            self._begin(event)
+        elif kind in QUERIES:
+            self._statement(event)
+        elif kind == EventType.XID:
+            self._end(event)
+        elif kind == EventType.XA_PREPARE:
+            self._prepare(event)
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            self._rows(event, whole=True)
+            self._end(event)
+        elif kind not in _WITHOUT_EFFECT:
+            self._frame(event)
+
+    def _frame(self, event: RawEvent) -> None:
+        """Takes events that begin and end files, and refuses the unknown."""
+        kind, state = event.header.type, self.state
+        match kind:
+            case EventType.FORMAT_DESCRIPTION:
+                return
+            case EventType.PREVIOUS_GTIDS:
+                state.gtids_before = state.gtids_after = MySqlGtids.read(event.body)
+            case EventType.MARIADB_GTID_LIST:
+                state.gtids_before = state.gtids_after = MariaDbGtids.read(event.body)
+            case EventType.ROTATE | EventType.STOP:
+                if state.open is not None:
+                    raise refusals.damaged(self._file, event.offset, "the file was closed within a transaction")
+                state.next_name = read_rotate(event.body).name if kind == EventType.ROTATE else ""
+            case EventType.INCIDENT:
+                raise refusals.not_understood(self._file, event.offset, "an INCIDENT: the server lost changes", _INCIDENT_ADVICE)
+            case _:
+                self._refuse_unknown(event)
+
+    def _refuse_unknown(self, event: RawEvent) -> None:
+        if event.header.type in _LOADS:
+            raise refusals.statement(self._file, event.offset, "LOAD DATA")
+        if not event.header.has(EventFlag.IGNORABLE):
+            raise refusals.not_understood(self._file, event.offset, f"an event of {name_of(event.header.type)}", _UNKNOWN_ADVICE)
+
+    def _begin(self, event: RawEvent) -> None:
+        if self.state.open is not None:
+            raise refusals.damaged(self._file, event.offset, "a transaction begins within another one")
+        gtid = read_gtid(event)
+        self.state.open = _Open(event.offset, gtid, begun=event.header.type == EventType.MARIADB_GTID and not gtid.standalone)
+        if gtid.text and self.state.gtids_after is not None:
+            self.state.gtids_after = self.state.gtids_after.with_gtid(gtid.text)
+
+    def _rows(self, event: RawEvent, *, whole: bool = False) -> None:
+        opened = self.state.open
+        if opened is None or opened.begun is whole:
+            raise refusals.damaged(self._file, event.offset, f"{name_of(event.header.type)} stands outside of a transaction, or within one")
+
+    def _statement(self, event: RawEvent) -> None:
+        query = read_query(event.body, compressed=event.header.type == EventType.MARIADB_QUERY_COMPRESSED)
+        kind, opened = kind_of(query.sql), self._opened(event)
+        match kind:
+            case StatementKind.BEGIN | StatementKind.XA_START:
+                opened.begun = True
+            case StatementKind.COMMIT:
+                self._end(event)
+            case StatementKind.ROLLBACK:
+                self.state.dropped.append((opened.start, event.end))
+                self._end(event)
+            case StatementKind.XA_COMMIT | StatementKind.XA_ROLLBACK:
+                self._decide(event, xid_of(query.sql), committed=kind is StatementKind.XA_COMMIT)
+            case StatementKind.CHANGE:
+                raise refusals.statement(self._file, event.offset, query.sql)
+            case StatementKind.DEFINITION if not opened.begun:
+                self._end(event)
+            case _:
+                self._savepoint(event, opened, kind, query.sql)
+
+    def _savepoint(self, event: RawEvent, opened: _Open, kind: StatementKind, sql: str) -> None:
+        if kind is StatementKind.SAVEPOINT:
+            opened.savepoints[savepoint_of(sql)] = event.end
+        elif kind is StatementKind.ROLLBACK_TO:
+            self._roll_back_to(event, opened, savepoint_of(sql))
+
+    def _roll_back_to(self, event: RawEvent, opened: _Open, name: str) -> None:
+        """Drops what a transaction did behind a savepoint; logged only where the server could not leave it out of the file."""
+        if name not in opened.savepoints:
+            what = "the ROLLBACK of a part of a transaction, to a savepoint that is not in the file"
+            raise refusals.not_understood(self._file, event.offset, what, _SNAPSHOT_ADVICE)
+        self.state.dropped.append((opened.savepoints[name], event.offset))
+
+    def _opened(self, event: RawEvent) -> _Open:
+        if self.state.open is None:  # MySQL 5.6 and before wrote no GTID events while GTIDs were off
+            self.state.open = _Open(event.offset, Gtid(text=""))
+        return self.state.open
+
+    def _end(self, event: RawEvent) -> None:
+        if self.state.open is None:
+            raise refusals.damaged(self._file, event.offset, "a transaction ends, and none has begun")
+        self.state.open = None
+        self.state.ends.append(event.end)
+
+    def _prepare(self, event: RawEvent) -> None:
+        opened = self._opened(event)
+        one_phase, xid = read_xa_prepare(event.body)
+        if not one_phase:
+            self.state.prepared[xid] = (opened.start, event.end)
+        self._end(event)
+
+    def _decide(self, event: RawEvent, xid: Xid | None, *, committed: bool) -> None:
+        span = None if xid is None else self.state.prepared.pop(xid, None)
+        if span is None and committed:
+            what = "the commit of a distributed transaction (XA) that is not prepared in this file"
+            raise refusals.not_understood(self._file, event.offset, what, _XA_ADVICE)
+        if span is not None and not committed:
+            self.state.dropped.append(span)
+        self._end(event)
+
+
+def read_gtid(event: RawEvent) -> Gtid:
+    """Reads any of the events that begin a transaction.
+
+    Raises:
+        MalformedBytesError: its bytes do not fit.
+    """
+    match event.header.type:
+        case EventType.MARIADB_GTID:
+            return read_mariadb_gtid(event.body, event.header.server_id)
+        case EventType.GTID_TAGGED:
+            return read_tagged_gtid(event.body)
+        case kind:
+            return read_mysql_gtid(event.body, anonymous=kind == EventType.ANONYMOUS_GTID)
+
+
+def is_not_applied(gtid: Gtid) -> bool:
+    """True for the begin of an ALTER TABLE in two phases of MariaDB, and for its failure: the statement counts when it is committed."""
+    return bool(gtid.alter & (START_ALTER | ROLLBACK_ALTER))
+
+
+def read_xa_prepare(body: bytes) -> tuple[bool, Xid]:
+    """Returns whether an XA_PREPARE event is a commit in one phase, and the name of the distributed transaction."""
+    reader = ByteReader(body)
+    one_phase, form, first, second = reader.u8(), reader.u32(), reader.u32(), reader.u32()
+    return bool(one_phase), (reader.take(first), reader.take(second), form)
