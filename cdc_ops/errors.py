@@ -30,6 +30,8 @@ the first kind and fails at once on the second.
     |       |       |-- BinlogEventError         an event may change rows in a way that cannot be followed
     |       |       |-- BinlogStatementError     changes were logged as statements
     |       |       `-- BinlogMetadataError      rows without names, signs or character sets of their columns
+    |       |-- BinlogCopyError          a server sends a binlog whose events or length are wrong
+    |       |-- BinlogsReplacedError     a server's binlogs are not those that the archive has copies of
     |       `-- ArchiveChangedError      (retryable) a file of a frozen batch changed or is gone
     |-- DataError               rows that cannot be applied
     |   |-- NullKeyError
@@ -202,6 +204,14 @@ class BinlogStatementError(BinlogError):
 
 class BinlogMetadataError(BinlogError):
     """A binlog has rows without the names, signs or character sets of their columns."""
+
+
+class BinlogCopyError(ArchiveError):
+    """A binlog as its server sends it fails a check: a checksum, the chain of its events, or its length. No copy was made."""
+
+
+class BinlogsReplacedError(ArchiveError):
+    """A server's binlogs are not those that the archive has copies of: they were reset, or it is another server."""
 
 
 class ArchiveChangedError(ArchiveError):

@@ -2,6 +2,8 @@
 
 discover -> [ plan -> sync -> commit -> maintain ] x groups -> outcome             where execution is fused
 discover -> [ plan -> extract -> merge -> commit -> maintain ] x groups -> outcome   where it is separate
+
+Where the pipeline copies binlogs, `archive` comes before `discover`.
 """
 
 import logging
@@ -65,6 +67,7 @@ def build_dag(pipeline: Pipeline) -> DAG:
     return _verbs(
         pipeline,
         _timetable(pipeline.schedule),
+        archives=pipeline.archive.copy.is_set,
         dag_id=dag_id(pipeline.name),
         max_active_runs=MAX_ACTIVE_RUNS,
         tags=sorted({"cdc", "declared" if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.info.tags}),
@@ -92,7 +95,7 @@ def build_reconcile_dag(pipeline: Pipeline) -> DAG:
     )
 
 
-def _verbs(pipeline: Pipeline, timetable: CronDataIntervalTimetable | None, **options: Any) -> DAG:
+def _verbs(pipeline: Pipeline, timetable: CronDataIntervalTimetable | None, *, archives: bool = False, **options: Any) -> DAG:
     with DAG(
         schedule=timetable,
         start_date=pipeline.start_date,
@@ -102,7 +105,10 @@ def _verbs(pipeline: Pipeline, timetable: CronDataIntervalTimetable | None, **op
         **options,
     ) as dag:
         patience = PRICE_TIMEOUT if pipeline.runs.max_cost.is_set else QUICK_TIMEOUT
-        groups = tasks.discover_task(pipeline, execution_timeout=patience)
+        rule = TriggerRule.ALL_DONE if archives else TriggerRule.ALL_SUCCESS
+        groups = tasks.discover_task(pipeline, execution_timeout=patience, trigger_rule=rule)
+        if archives:
+            tasks.archive_task(pipeline, execution_timeout=SPARK_TIMEOUT) >> groups
         _table_group(pipeline).expand(tables=groups) >> tasks.outcome_task(pipeline, execution_timeout=QUICK_TIMEOUT)
     return dag
 

@@ -6,6 +6,7 @@ in the ledger, where a retry finds it unchanged.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from airflow.sdk import AssetAlias, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cdc_ops.airflow.assets import emit
-from cdc_ops.airflow.connections import check_spark
+from cdc_ops.airflow.connections import check_spark, source_url
 from cdc_ops.airflow.exceptions import tables_failed, translated
 from cdc_ops.airflow.job_files import expire_journals, summary
 from cdc_ops.airflow.spark.submit import application_environment, source_environment
@@ -24,6 +25,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.run_cost import cost_text
 from cdc_ops.lake.spark import jars
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
 from cdc_ops.steps.runs.one_look import plan_tables
@@ -35,6 +37,27 @@ log = logging.getLogger(__name__)
 
 _FINE = (TableRunStatus.COMMITTED, TableRunStatus.IDLE)
 _FAILED_STATES = ("failed", "upstream_failed")
+
+
+def archive_task(pipeline: Pipeline, **options: Any) -> Any:
+    """Adds the task that copies the source's closed binlogs into the pipeline's archive.
+
+    The tasks behind it run also if it fails: what is archived already can be read, and the run's outcome names the failed task.
+    """
+
+    @task(task_id="archive", **options)
+    def archive() -> None:
+        """Copies the server's closed binlogs into the archive."""
+        with translated():
+            url = source_url(replace(pipeline.source, connection=pipeline.archive.copy.connection))
+            report = archive_binlogs(pipeline, url, say=log.info)
+            log.info("%d binlogs copied to %s/%s, which has %d", len(report.copied), report.url, report.folder, report.archived)
+            for text in report.warnings:
+                log.warning(text)
+            if report.gap:
+                raise report.gap
+
+    return archive()
 
 
 def discover_task(pipeline: Pipeline, **options: Any) -> Any:

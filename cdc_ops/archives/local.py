@@ -18,6 +18,11 @@ class LocalArchive(Archive):
     def __init__(self, root: str) -> None:
         self._root = Path(root)
 
+    @property
+    def root(self) -> Path:
+        """The folder."""
+        return self._root
+
     def list(self, ranges: Iterable[ListedRange]) -> Listing:
         """See `Archive`."""
         clock = datetime.now(UTC)

@@ -7,13 +7,17 @@ are listed in full each time and are taken to be settled by two listings, or by 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cdc_ops.archives.base import Archive, Listing
 from cdc_ops.core.archive.files import ListedFile, ListedRange
 from cdc_ops.errors import ArchiveError, ArchiveUnreachableError
 
 T = TypeVar("T")
+
+_TAKEN: Final = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409")
+_UNCONDITIONAL: Final = ("NotImplemented", "501")
+"""What a store answers that cannot refuse a second file of the same name."""
 
 
 class OtherArchive(Archive):
@@ -63,6 +67,20 @@ class OtherArchive(Archive):
         """See `Archive`."""
         content: bytes = self._ask(lambda: self._filesystem.tail(f"{self._root}/{path}", size))
         return content
+
+    def upload(self, file: str, path: str) -> bool:
+        """Copies a finished file of this machine under a path, visible at once and whole.
+
+        Returns:
+            False if there is a file at that path already, which stays as it is.
+
+        Raises:
+            ArchiveUnreachableError, ArchiveError: as for `list`.
+        """
+        if self.stat([path]):
+            return False
+        self._ask(lambda: self._filesystem.put_file(file, f"{self._root}/{path}"))
+        return True
 
     def close(self) -> None:
         """See `Archive`."""
@@ -127,6 +145,42 @@ class S3Archive(OtherArchive):
         for page in self._pages(ListedRange(prefix=within), Delimiter="/"):
             found += [f"{self._inner(self._bucket + '/' + item['Prefix'])}/" for item in page.get("CommonPrefixes", ())]
         return tuple(sorted(found))
+
+    def upload(self, file: str, path: str) -> bool:
+        """See `OtherArchive`. S3 itself refuses a second file of the same name; some stores that speak its API do not know how to."""
+        from botocore.exceptions import ClientError
+
+        def put() -> bool:
+            try:
+                self._filesystem.put_file(file, f"{self._root}/{path}", mode="create")
+            except FileExistsError:
+                return False
+            except OSError as error:
+                cause = error.__cause__
+                code = cause.response.get("Error", {}).get("Code") if isinstance(cause, ClientError) else ""
+                if code in _TAKEN:
+                    return False
+                if code not in _UNCONDITIONAL:
+                    raise
+                return super(S3Archive, self).upload(file, path)
+            return True
+
+        return self._ask(put)
+
+    def abort_uploads(self, folder: str) -> int:
+        """Ends uploads into a folder that no process goes on with, and returns their number; 0 if we may not list them."""
+        try:
+            found = self._ask(lambda: self._filesystem.call_s3("list_multipart_uploads", Bucket=self._bucket, Prefix=self._key(folder)))
+        except (ArchiveError, FileNotFoundError):  # they cost a little, and hold no name: a lifecycle rule ends them too
+            return 0
+        uploads = found.get("Uploads", ())
+        for item in uploads:
+            self._ask(
+                lambda item=item: self._filesystem.call_s3(  # type: ignore[misc]
+                    "abort_multipart_upload", Bucket=self._bucket, Key=item["Key"], UploadId=item["UploadId"]
+                )
+            )
+        return len(uploads)
 
     @property
     def _bucket(self) -> str:

@@ -92,6 +92,19 @@ def test_the_verbs_are_tasks_mapped_over_groups_of_tables_and_one_application_ex
     assert type(dag.task_group.children["tables"]).__name__ == "MappedTaskGroup"
 
 
+def test_binlogs_are_copied_first_and_a_failure_of_that_does_not_hold_up_the_tables(folder: Path) -> None:
+    file = folder / "shop.yaml"
+    file.write_text(
+        file.read_text() + "archive: {url: /archive, layout: binlog, copy: {connection: shop_db}}\nreconcile_schedule: '@daily'\n"
+    )
+    dags = bag().dags
+    tasks = [task.task_id for task in dags["cdc_shop"].topological_sort()]
+    assert tasks[:3] == ["archive", "discover", "tables.plan"]
+    assert dags["cdc_shop"].get_task("discover").trigger_rule == "all_done"
+    assert len(dags) == 3
+    assert [name for name, dag in dags.items() if dag.has_task("archive")] == ["cdc_shop"]
+
+
 def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_known(folder: Path) -> None:
     dags = bag().dags
     defaults = {

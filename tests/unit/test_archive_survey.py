@@ -19,7 +19,7 @@ from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange, Partitio
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, CopySettings, OnUnrecognizedFile
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError
@@ -388,6 +388,16 @@ def test_binlogs_are_read_up_to_the_last_one_that_was_closed(table: Table) -> No
     assert (found.proofs[0].to, found.gaps) == ((1000, 0), ())
     (table.folder / "db1/mysql-bin.000999").unlink()
     assert [(gap.low, gap.high) for gap in table.look().gaps] == [((999, 0), (1000, 0))]
+
+
+def test_every_binlog_that_the_archiver_copied_is_closed_also_the_last_one(table: Table) -> None:
+    table.rules = ArchiveConfig.of(layout=Layout.BINLOG, min_file_age=timedelta(0), copy=CopySettings(connection="db"))
+    table.write(0, 100, path="db1/mysql-bin.000998.zst")
+    table.write(0, 100, path="db1/mysql-bin.000999.zst")
+    table.watermark = ArchiveWatermark(streams=(PartitionWatermark(stream="db1/mysql-bin", to=(998, 4)),))
+    found = table.look()
+    assert [file.path for file in found.files.files] == ["db1/mysql-bin.000998.zst", "db1/mysql-bin.000999.zst"]
+    assert found.proofs[0].to == (1000, 0)
 
 
 CUTS = st.lists(st.integers(1, 5), min_size=2, max_size=5)

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 from cdc_ops.config.checks.archive_format import check_archive_format
+from cdc_ops.config.checks.binlog_copies import check_binlog_copies
 from cdc_ops.config.checks.source import check_source
 from cdc_ops.config.checks.tables import check_tables
 from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_conf
@@ -42,6 +43,7 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
         *missing,
         *_check_logs(data, document),
         *check_archive_format(data, document, _log_entries(data)),
+        *check_binlog_copies(data, document),
         *_check_paths(data, document),
     ]
 
@@ -150,7 +152,7 @@ def _check_logs(data: Data, document: Document) -> Iterator[Problem]:
     if (anon := archive.get("options", {}).get("anon", "true")).lower() not in ("true", "false"):
         message = f"'anon' is {anon!r}, which is not a truth value."
         yield Problem(mark=_value(document, ("archive", "options", "anon")), message=message, valid='Write "true" or "false".')
-    if archive.get("layout") is Layout.BINLOG:
+    if archive.get("layout") is Layout.BINLOG and (logs or not archive.get("copy")):
         message = "No format reads raw binlogs, so a table of such an archive would stay empty."
         yield Problem(
             mark=_value(document, ("archive", "layout")),

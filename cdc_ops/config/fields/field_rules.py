@@ -8,7 +8,7 @@ from typing import Any, Final
 from cdc_ops.config.fields import values
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, EventSettings, FileSettings
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, CopySettings, EventSettings, FileSettings
 from cdc_ops.core.pipeline.pipeline import Pipeline, PipelineInfo, RunSettings, SourceConfig, SourceKind, SparkConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import (
     ApplySettings,
@@ -83,6 +83,9 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (EventSettings, "format"): Rule(examples=("debezium-mysql",)),
     (EventSettings, "settings"): Rule(examples=({"skipped.operations": "none"},)),
     (EventSettings, "accept_losses"): Rule(examples=("truncate=dropped",)),
+    (CopySettings, "connection"): Rule(convert=_optional(values.parse_connection), examples=("shop_db",)),
+    (CopySettings, "server"): Rule(convert=_optional(values.parse_folder_name), pattern=values.FOLDER_PATTERN, examples=("shop-primary",)),
+    (CopySettings, "first_file"): Rule(convert=_optional(values.parse_binlog), pattern=values.BINLOG_PATTERN, examples=("binlog.000120",)),
     (ArchiveConfig, "options"): Rule(examples=({"endpoint_url": "https://minio.example.com:9000"},)),
     (FileSettings, "min_file_age"): Rule(minimum=_NO_TIME, examples=("1m",)),
     (FileSettings, "full_listing_interval"): Rule(minimum=_NO_TIME, examples=("1d",)),

@@ -86,7 +86,11 @@ def reference_markdown() -> str:
     parts = [_INTRO.replace("{example}", EXAMPLE), _WRITING]
     parts.append(_table("The file", document.doc, document))
     for name in ("source", "target", "archive", "spark"):
-        parts.append(_table(f"`{name}`", "", _inner(document, name)))
+        inner = _inner(document, name)
+        parts.append(_table(f"`{name}`", "", inner))
+        parts += [
+            _table(f"`{part}` in `{name}`", shape.section.doc, shape.section) for part, shape in inner.fields.items() if shape.section
+        ]
     parts.append(_table("`defaults` and the entries of `tables`", entry.doc, entry))
     for name in ("metadata_columns", "maintenance", "max_cost"):
         parts.append(_table(f"`{name}`", _inner(entry, name).doc, _inner(entry, name)))

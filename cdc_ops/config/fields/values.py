@@ -1,5 +1,6 @@
 """Values as people write them: durations, sizes, cron expressions, dates, names. Each parser raises ValueError that says what to write."""
 
+import itertools
 import re
 import zoneinfo
 from datetime import UTC, date, datetime, time, timedelta
@@ -37,6 +38,10 @@ CRON_PATTERN: Final = r"^(\S+(\s+\S+){4}|@(hourly|daily|weekly|monthly|quarterly
 START_PATTERN: Final = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$"
 TABLE_PATTERN: Final = r"^(?!.*\$\{)[^.\s/\\]+\.[^/\\]*[^/\\\s.]$"
 LOCATION_PATTERN: Final = r"^(/|[A-Za-z][A-Za-z0-9+.-]*://)\S.*$|^/$"
+FOLDER_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$"
+BINLOG_PATTERN: Final = r"^([^/\s]+\.\d{6,})?$"
+_RUNS: Final = 50
+"""Runs of a schedule that are looked at for its longest wait."""
 _OFFSET: Final = re.compile(r"^[+-](0\d|1[0-4]):[0-5]\d$")
 
 
@@ -140,6 +145,21 @@ def parse_cron(value: Any) -> str:
     return text
 
 
+def longest_wait(cron: str) -> timedelta | None:
+    """Returns the longest time between two runs of a schedule, among the first that follow a new year; None without a schedule.
+
+    >>> longest_wait("0 6 * * 1-5")
+    datetime.timedelta(days=3)
+    """
+    if not cron:
+        return None
+    from croniter import croniter
+
+    runs = croniter(cron, datetime(2026, 1, 1, tzinfo=UTC))
+    instants: list[datetime] = [runs.get_next(datetime) for _ in range(_RUNS)]
+    return max(later - earlier for earlier, later in itertools.pairwise(instants))
+
+
 def parse_start(value: Any) -> datetime:
     """Parses a date (midnight in UTC), or a date and time with its zone."""
     text = value.strip() if isinstance(value, str) else str(value)
@@ -193,6 +213,20 @@ def parse_location(text: str) -> str:
     if re.fullmatch(LOCATION_PATTERN, text):
         return text
     raise ValueError(f"{text!r} is neither an absolute folder nor a URI. Write /data/lake, s3a://bucket/lake or file:///data/lake")
+
+
+def parse_folder_name(text: str) -> str:
+    """Checks the name of one folder of an archive."""
+    if re.fullmatch(FOLDER_PATTERN, text):
+        return text
+    raise ValueError(f"{text!r} is not a folder's name. Use letters, digits, . _ and -, such as shop-primary")
+
+
+def parse_binlog(text: str) -> str:
+    """Checks the name of a binlog."""
+    if re.fullmatch(BINLOG_PATTERN, text):
+        return text
+    raise ValueError(f"{text!r} is not a binlog's name. Write it as SHOW BINARY LOGS does, such as binlog.000120")
 
 
 def parse_memory(text: str) -> str:

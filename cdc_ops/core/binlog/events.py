@@ -146,7 +146,7 @@ class FormatDescription:
         return 4 if len(sizes) >= EventType.TABLE_MAP and sizes[EventType.TABLE_MAP - 1] == 6 else 6
 
 
-def read_header(data: bytes) -> EventHeader:
+def read_header(data: bytes | memoryview) -> EventHeader:
     """Returns the header that begins these bytes, at least `HEADER_SIZE`."""
     time, kind, server_id, size, position, flags = _HEADER.unpack_from(data)
     return EventHeader(time, kind, server_id, size, position, flags)

@@ -57,6 +57,46 @@ class OnUnknownTable(enum.StrEnum):
     """One table of the folder puts the records into its quarantine; the others skip them."""
 
 
+class CopyCompression(enum.StrEnum):
+    """How copies of binlogs are compressed."""
+
+    NONE = "none"
+    """Byte for byte what the server has."""
+    GZIP = "gzip"
+    ZSTD = "zstd"
+
+    @property
+    def suffix(self) -> str:
+        """What follows the server's name of a file."""
+        return {CopyCompression.NONE: "", CopyCompression.GZIP: ".gz", CopyCompression.ZSTD: ".zst"}[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySettings:
+    """The binlogs that cdc-ops itself copies into the archive, from a MySQL or MariaDB server (docs/archives.md#the-archiver).
+
+    Args:
+        connection: Connection id of the server: the source, or a replica that writes a binlog of all it applies. "" = nothing is copied.
+        server: Name of the server's folder below `url`. "" = the `server_uuid` of MySQL, and `server-<server_id>` of MariaDB.
+        flush: Close the server's newest binlog before each copy if it has changes, so that the archive has these too. Otherwise changes
+            reach the archive when the server begins its next binlog.
+        compress: How copies are compressed. `none` = each copy is byte for byte the server's file.
+        first_file: Binlogs before this one are neither copied nor missed, e.g. after a gap that will not close. "" = all that the server
+            has.
+    """
+
+    connection: str = ""
+    server: str = ""
+    flush: bool = False
+    compress: CopyCompression = CopyCompression.NONE
+    first_file: str = ""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether binlogs are copied at all."""
+        return bool(self.connection)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSettings:
     """How the events of an archive are written.
@@ -118,6 +158,7 @@ class ArchiveConfig(Grouped):
         initial_load: Where the first rows of a table come from. `archive`: from its first events, which have to contain the tool's own
             snapshot. `snapshot`: from the source by JDBC; the events follow, from the end that the archive had before.
         files: Which files of an archive are read, and when.
+        copy: The binlogs that cdc-ops itself copies into the archive, with `layout: binlog`.
         options: Options of the object store's client, e.g. `endpoint_url`; the texts `true` and `false` become booleans. Never credentials:
             the client finds those by its own rules (environment, profile, instance role).
         on_gap: What to do about a gap. `fail` stops the table until the files come back or `cdc-ops gap accept` accepts the loss.
@@ -134,6 +175,7 @@ class ArchiveConfig(Grouped):
     events: EventSettings = field(default_factory=EventSettings)
     initial_load: InitialLoad = InitialLoad.ARCHIVE
     files: FileSettings = field(default_factory=FileSettings)
+    copy: CopySettings = field(default_factory=CopySettings)
     options: tuple[tuple[str, str], ...] = ()
     on_gap: OnGap = OnGap.FAIL
     bad_records: OnBadRecord = OnBadRecord.FAIL

@@ -291,6 +291,8 @@ def _endings(
     look: _ScanInput, names: tuple[FileName, ...], known: Mapping[str, FileRecord], listing: Listing
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Returns the files that end in the middle of something, and the binlogs that were closed."""
+    if look.rules.copy.is_set:  # the archiver gives a name to closed binlogs only, also to those that a crash left without an end
+        return frozenset(), frozenset(name.path for name in names if isinstance(name, BinlogName))
     sizes = {file.path: file for file in listing.files}
     last = {name.stream: name for name in sorted((n for n in names if isinstance(n, BinlogName)), key=lambda name: name.number)}
     unfinished, ended = set[str](), set[str]()

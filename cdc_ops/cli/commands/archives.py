@@ -1,4 +1,4 @@
-"""Commands on gaps in archives: gap list, gap accept. They read and write the ledger and connect to no archive."""
+"""Commands on archives: archive, which copies binlogs into one; gap list and gap accept, which know the ledger alone."""
 
 import getpass
 import os
@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from cdc_ops.cli.commands.pipelines import Json, One, app, guarded
+from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, Folder, Json, One, Quiet, app, guarded
 from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
+from cdc_ops.cli.output.archived import print_copies
+from cdc_ops.cli.output.moving_lines import progress
+from cdc_ops.cli.session import chosen_pipelines
+from cdc_ops.config.connections import connection_url
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
 
@@ -20,6 +24,35 @@ gap_app = Application(help="Gaps in archives: change events that no file holds a
 app.add_typer(gap_app, name="gap")
 
 Chosen = Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Only this pipeline. Default: all.")]
+
+
+@app.command()
+def archive(
+    pipeline: One,
+    flush: Annotated[bool, typer.Option("--flush", help="Close the server's newest binlog first, so that it is copied too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be copied, and what is missing.")] = False,
+    folder: Folder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Copy the closed binlogs of a pipeline's MySQL or MariaDB server into its archive, byte for byte, those that it does not have.
+
+    The pipeline file says from where, in 'archive.copy'. A run that was killed leaves whole files only; the next one goes on.
+    """
+    from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
+
+    with guarded(as_json):
+        [chosen] = chosen_pipelines(folder, [pipeline])
+        with progress(quiet or as_json) as say:
+            url = connection_url(chosen.archive.copy.connection)
+            report = archive_binlogs(chosen, url, flush=flush, dry_run=dry_run, say=say)
+    if as_json:
+        gap = report.gap
+        render.print_json({**json_codec.to_data(report), "gap": gap.to_payload() if gap else None})
+    else:
+        print_copies(report, quiet=quiet)
+    if report.gap:
+        raise typer.Exit(ARCHIVE_GAP)
 
 
 @gap_app.command("list")

@@ -1,0 +1,1 @@
+"""Binlogs of MySQL and MariaDB servers: which there are, and their bytes through the replication protocol."""
