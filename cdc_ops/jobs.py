@@ -275,7 +275,10 @@ def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
         with table_session(context.spark) as spark:
             if task.plan.vacuum and task.history is not None:
                 maintain_history(spark, task.history, task.table, now)
-            return TableResult(table=task.table, maintenance=maintain(spark, task, now))
+            stats = maintain(spark, task, now)
+        if stats.last_upkeep is not None:
+            context.say(f"{task.table}: {stats.last_upkeep.words}")
+        return TableResult(table=task.table, maintenance=stats)
     except Exception as error:  # as in _run_table
         return _failed(context, task.table, (), error)
 

@@ -18,7 +18,7 @@ _NAMED: Final = {
     "fresh_at": ("after", "fresh_at"),
     "delta_version_before": ("target", "version"),
     "source_fingerprint": ("source", "fingerprint"),
-    **{name: ("target", name) for name in ("path", "staging", "properties")},
+    **{name: ("target", name) for name in ("path", "staging", "properties", "cluster_by", "partition_by")},
     **{name: ("source", name) for name in ("schema", "cursor", "hidden")},
     **{field.name: ("apply", field.name) for field in fields(ApplySpec)},
     "before": ("apply", "previous_keys"),

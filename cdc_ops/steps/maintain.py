@@ -1,27 +1,46 @@
 """maintain, the half that needs no Spark: which upkeep is due, its leases and its results. The other half is `lake.table.maintenance`."""
 
-from cdc_ops.core.maintenance import plan_maintenance
+from dataclasses import replace
+
+from cdc_ops.core.maintenance import MaintenancePlan, TableStats, choose_files, plan_maintenance
 from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.paths import event_history
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import LeaseHeldError
+from cdc_ops.lake.log.data_files import partitioning, read_files
+from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.state.lease import Lease
 from cdc_ops.steps.context import Context
 
 
 def due_maintenance(context: Context, configs: tuple[TableConfig, ...]) -> tuple[MaintenanceTask, ...]:
-    """Returns the upkeep that is due, from the numbers that the last merges left; nothing is asked of the lake."""
+    """Returns the upkeep that is due, from the numbers that the last merges left; of tables to be optimized also from their files.
+
+    Nothing is asked of a table's log while the numbers say that its files cannot be worth it.
+    """
     store, now = context.store, context.store.now()
     tasks = []
     for config in configs:
         stats = store.stats(config.pipeline, config.table)
-        plan = plan_maintenance(config.settings.upkeep.maintenance, stats, now)
+        plan = with_files(config, plan_maintenance(config.settings.upkeep.maintenance, stats, now), stats)
         if stats is not None and plan.due:
             generation = store.table_state(config.pipeline, config.table).generation
             history = event_history(context.pipeline, config, generation)
             tasks.append(MaintenanceTask(table=config.table, path=config.path, plan=plan, stats=stats, history=history))
     return tuple(tasks)
+
+
+def with_files(config: TableConfig, plan: MaintenancePlan, stats: TableStats | None) -> MaintenancePlan:
+    """Returns a plan with the files that its OPTIMIZE takes, by the table's log; without OPTIMIZE if none is worth it."""
+    if not plan.optimize:
+        return plan
+    log = DeltaLog(config.path)
+    version = log.newest()
+    if version is None:
+        return replace(plan, optimize=False)
+    last = stats.last_upkeep if stats else None
+    return choose_files(plan, config.settings.upkeep.maintenance, read_files(log, version), partitioning(log, version), last)
 
 
 def lease_maintenance(

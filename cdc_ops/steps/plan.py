@@ -46,6 +46,7 @@ from cdc_ops.steps.planning.warnings import added_columns, corrected_settings, e
 from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import still_told
+from cdc_ops.steps.table.layout import layout_warnings
 from cdc_ops.steps.table.missing_tables import find_absence, returned_warnings
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
 from cdc_ops.steps.table.source_table import SourceTable, read_source_table
@@ -274,6 +275,7 @@ def plan_new(
         method=method_summary(source, source_table),
         table_warnings=(
             *foreign_warnings(base.head),
+            *layout_warnings(config, base.head),
             *returned_warnings(state),
             *source_table.warnings,
             *key_warnings(source_table, state),

@@ -14,7 +14,7 @@ Data = Mapping[str, Any]
 
 _COLUMN_FIELDS: Final = (
     *("keys", "cursor", "previous_key", "track_history_column_list", "track_history_except_column_list"),
-    *("ignore_null_updates_column_list", "ignore_null_updates_except_column_list"),
+    *("ignore_null_updates_column_list", "ignore_null_updates_except_column_list", "cluster_by", "partition_by"),
 )
 """Fields whose columns cdc-ops must copy. Columns of `sequence_by` and of conditions may be read without being stored."""
 

@@ -150,6 +150,7 @@ class LakeHead:
         record_version: Delta version of that record.
         foreign_app_ids: appIds of other cdc-ops pipelines found in the table.
         columns: Name and type of the stored columns, in order.
+        partition_by: The columns by which it is partitioned.
         created_by_us: The table was made by this pipeline for this table and holds no rows of anybody: a first load may begin, or
             begin again.
         foreign_changes: Changes by others since the record (or since creation), newest first.
@@ -161,6 +162,7 @@ class LakeHead:
     record_version: int | None
     foreign_app_ids: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
+    partition_by: tuple[str, ...] = ()
     created_by_us: bool = False
     foreign_changes: tuple[ForeignChange, ...] = ()
 

@@ -24,12 +24,18 @@ SMALL_TABLES: Final = 2 << 30
 
 
 SMALL_UPKEEP: Final = 512 << 20
-"""Bytes of the tables whose files a small job of upkeep may rewrite."""
+"""Bytes of files that a small job of upkeep writes again at most."""
 
 
 def is_small_upkeep(tasks: Iterable[MaintenanceTask]) -> bool:
-    """True if the tables that are due for upkeep are small."""
-    return sum(task.stats.size_bytes for task in tasks) <= SMALL_UPKEEP
+    """True if little of the tables that are due for upkeep is written again."""
+    return sum(_rewritten(task) for task in tasks) <= SMALL_UPKEEP
+
+
+def _rewritten(task: MaintenanceTask) -> int:
+    """Returns how many bytes upkeep writes again at most."""
+    chosen = bool(task.plan.rewrites) or not task.plan.optimize
+    return task.plan.rewritten_bytes if chosen and not task.plan.purge else task.stats.size_bytes
 
 
 def is_small(operations: Iterable[Operation], sizes: dict[TableName, TableStats | None]) -> bool:

@@ -52,12 +52,16 @@ class Target:
         path: The table.
         staging: The operation's own folder in the staging area.
         properties: Delta table properties for a table that has to be created.
+        cluster_by: Columns that it is clustered by; () = as it is.
+        partition_by: Columns that it is partitioned by, if it has to be created or replaced.
         version: The Delta version that the plan saw, up to which changes by others are known (`core.operation.table_state.check_base`).
     """
 
     path: str
     staging: str
     properties: tuple[tuple[str, str], ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
     version: int | None = None
 
 

@@ -6,10 +6,14 @@ again, because a pipeline can also be made without a file.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.table_settings import Method, TableSettings
+
+MOST_CLUSTERED: Final = 4
+"""Columns by which Delta clusters a table at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,7 @@ def contradictions(settings: TableSettings) -> Iterator[Contradiction]:
     for text in settings.upkeep.metadata_columns.problems():
         yield Contradiction(settings=("metadata_columns",), text=f"{text}.", remedy="Correct the names.")
     yield from _of_history(settings)
+    yield from _of_layout(settings)
 
 
 def _of_order(settings: TableSettings) -> Iterator[Contradiction]:
@@ -109,6 +114,16 @@ def _of_null_updates(settings: TableSettings) -> Iterator[Contradiction]:
     if apply.deletes is Deletes.SOFT:
         text = f"'{given[0]}' does not go with 'deletes: soft' in a table of changes: a deleted row's last values are not known."
         yield Contradiction(settings=(given[0], "deletes"), text=text)
+
+
+def _of_layout(settings: TableSettings) -> Iterator[Contradiction]:
+    upkeep = settings.upkeep
+    if upkeep.cluster_by and upkeep.partition_by:
+        text = "'cluster_by' does not go with 'partition_by': Delta clusters tables without partitions only."
+        yield Contradiction(settings=("cluster_by", "partition_by"), text=text)
+    if len(upkeep.cluster_by) > MOST_CLUSTERED:
+        text = f"'cluster_by' names {len(upkeep.cluster_by)} columns; Delta takes {MOST_CLUSTERED} at most."
+        yield Contradiction(settings=("cluster_by",), text=text, remedy="Keep the columns that queries and batches look for.")
 
 
 def _of_history(settings: TableSettings) -> Iterator[Contradiction]:

@@ -185,12 +185,18 @@ class UpkeepSettings:
         path: Path of the Delta table, if it is not `<root>/<schema>/<table>`.
         metadata_columns: Names of the columns that cdc-ops adds to the table. An optional column without a name is not added.
         properties: Delta table properties; they override the defaults of cdc-ops.
+        cluster_by: Columns by which OPTIMIZE sorts the rows (liquid clustering), at most four. It can be changed; what is there stays as it
+            is until OPTIMIZE takes it. Removing it leaves the table clustered.
+        partition_by: Columns of whose values the table has a folder each, e.g. a column of dates. Set when the table is made; a full resync
+            changes it.
         maintenance: When OPTIMIZE and VACUUM are due.
     """
 
     path: str = ""
     metadata_columns: MetadataColumns = DEFAULT_COLUMNS
     properties: tuple[tuple[str, str], ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 
 

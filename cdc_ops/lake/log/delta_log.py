@@ -1,4 +1,4 @@
-"""Reading a `_delta_log` folder: single commits, and the state at a version without its list of files. Spark-free.
+"""Reading a `_delta_log` folder: single commits, the state at a version, and its files where they are asked for. Spark-free.
 
 delta-rs opens the tables that we make, but tells a transaction version only for an appId that one knows, and stops at table features that
 it does not know. What a plan needs is little and old in the protocol, so it is read here: the newest version checksum (`.crc`) carries
@@ -8,10 +8,10 @@ Format: the Delta transaction log protocol, "Version Checksum File", "Checkpoint
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from cdc_ops.errors import StateError
 from cdc_ops.lake.file_io import open_filesystem
@@ -19,6 +19,12 @@ from cdc_ops.lake.file_io import open_filesystem
 _COMMIT = re.compile(r"^(\d{20})\.json$")
 _CHECKPOINT = re.compile(r"^(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.([0-9a-f-]{36}))?\.(parquet|json)$")
 _FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
+_STATE: Final[Mapping[str, tuple[str, ...]]] = {"txn": (), "metaData": (), "domainMetadata": ()}
+_FILES: Final[Mapping[str, tuple[str, ...]]] = {
+    "add": ("path", "partitionValues", "size", "modificationTime", "tags", "deletionVector", "stats"),
+    "sidecar": ("path",),
+}
+"""What is read of a checkpoint: kinds of actions, and of each the fields; () = all."""
 
 
 @dataclass(slots=True)
@@ -27,6 +33,7 @@ class LogState:
 
     transactions: dict[str, int] = field(default_factory=dict)
     metadata: dict[str, Any] | None = None
+    domains: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, action: dict[str, Any]) -> None:
         """Takes one action of the log into account."""
@@ -34,6 +41,8 @@ class LogState:
             self.transactions.setdefault(txn["appId"], txn["version"])
         if (metadata := action.get("metaData")) is not None and self.metadata is None:
             self.metadata = metadata
+        if (domain := action.get("domainMetadata")) is not None:
+            self.domains.setdefault(domain["domain"], domain)
 
     def columns(self) -> tuple[tuple[str, str], ...]:
         """Returns name and Spark SQL type of the stored columns."""
@@ -133,7 +142,7 @@ class DeltaLog:
 
     def size(self, version: int) -> tuple[int, int] | None:
         """Returns number and bytes of the table's files at a version, None if its checksum does not tell."""
-        checksum = self._checksum(version)
+        checksum = self.checksum(version)
         files, size = checksum.get("numFiles"), checksum.get("tableSizeBytes")
         return None if files is None or size is None else (int(files), int(size))
 
@@ -153,6 +162,36 @@ class DeltaLog:
             self._add_commit(state, at)
         return state
 
+    def adds(self, version: int) -> Iterator[dict[str, Any]]:
+        """Yields what the log says of each data file at a version (`add` actions), in no order.
+
+        Raises:
+            StateError: the log has a hole.
+        """
+        if (listed := self.checksum(version).get("allFiles")) is not None:
+            yield from listed
+            return
+        start = max((at for at in self._checkpoints if at <= version), default=-1)
+        found = {file_key(add): add for add in self._checkpoint_adds(start)} if start >= 0 else {}
+        for at in range(start + 1, version + 1):
+            try:
+                actions = list(self.actions(at, "add", "remove"))
+            except FileNotFoundError as error:
+                raise self._hole(f"{at:020d}.json") from error
+            for kind, action in actions:
+                if kind == "remove":
+                    found.pop(file_key(action), None)
+            found |= {file_key(action): action for kind, action in actions if kind == "add"}
+        yield from found.values()
+
+    def checksum(self, version: int) -> dict[str, Any]:
+        """Returns the checksum of a version, which tells much of the table's state; empty if there is none."""
+        try:
+            data = json.loads(self._filesystem.cat_file(f"{self.root}/_delta_log/{version:020d}.crc"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
     def _add_commit(self, state: LogState, version: int) -> None:
         name = f"{version:020d}.json"
         try:
@@ -160,48 +199,58 @@ class DeltaLog:
                 if line.strip() and not line.startswith(_FILE_ACTIONS):
                     state.add(json.loads(line))
         except FileNotFoundError as error:
-            raise StateError(
-                f"The Delta log of {self.path} is incomplete: {name} is missing, and no checkpoint covers it.",
-                why="Files of _delta_log were deleted or not copied.",
-                data="Nothing was written; the table is unchanged.",
-                next="Restore the log from a backup, or move the table away and run 'cdc-ops resync --mode full'.",
-            ) from error
+            raise self._hole(name) from error
+
+    def _hole(self, name: str) -> StateError:
+        return StateError(
+            f"The Delta log of {self.path} is incomplete: {name} is missing, and no checkpoint covers it.",
+            why="Files of _delta_log were deleted or not copied.",
+            data="Nothing was written; the table is unchanged.",
+            next="Restore the log from a backup, or move the table away and run 'cdc-ops resync --mode full'.",
+        )
 
     def _add_checksum(self, state: LogState, version: int) -> bool:
-        data = self._checksum(version)
+        data = self.checksum(version)
         if data.get("setTransactions") is None or data.get("metadata") is None:
             return False
         for txn in data["setTransactions"]:
             state.add({"txn": txn})
         state.add({"metaData": data["metadata"]})
+        for domain in data.get("domainMetadata") or ():
+            state.add({"domainMetadata": domain})
         return True
 
-    def _checksum(self, version: int) -> dict[str, Any]:
-        try:
-            data = json.loads(self._filesystem.cat_file(f"{self.root}/_delta_log/{version:020d}.crc"))
-        except (FileNotFoundError, ValueError):
-            return {}
-        return data if isinstance(data, dict) else {}
-
     def _add_checkpoint(self, state: LogState, version: int) -> None:
+        for action in self._checkpoint_actions(version, _STATE):
+            state.add(action)
+
+    def _checkpoint_adds(self, version: int) -> Iterator[dict[str, Any]]:
+        for action in self._checkpoint_actions(version, _FILES):
+            if "add" in action:
+                yield action["add"]
+            elif "sidecar" in action:  # the V2 form has its files in others
+                yield from (one["add"] for one in self._parquet_actions(f"_sidecars/{action['sidecar']['path']}", _FILES) if "add" in one)
+
+    def _checkpoint_actions(self, version: int, wanted: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+        """Yields the actions of some kinds that a checkpoint holds, each with some of its fields at least."""
+        begins = tuple(f'{{"{kind}":'.encode() for kind in wanted)
         for name in self._checkpoints[version]:
             if name.endswith(".json"):
-                actions: Iterator[dict[str, Any]] = (json.loads(line) for line in self._lines(name) if not line.startswith(_FILE_ACTIONS))
+                yield from (json.loads(line) for line in self._lines(name) if line.startswith(begins))
             else:
-                actions = self._parquet_actions(name)
-            for action in actions:
-                state.add(action)
+                yield from self._parquet_actions(name, wanted)
 
-    def _parquet_actions(self, name: str) -> Iterator[dict[str, Any]]:
+    def _parquet_actions(self, name: str, wanted: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, Any]]:
         import pyarrow.parquet as pq
 
         with self._filesystem.open(f"{self.root}/_delta_log/{name}", "rb") as file:
             parquet = pq.ParquetFile(file)
-            wanted = [column for column in ("txn", "metaData") if column in parquet.schema_arrow.names]
-            for batch in parquet.iter_batches(columns=wanted):
-                for column in wanted:
-                    present = batch.column(column).drop_null()
-                    yield from ({column: value} for value in present.to_pylist())
+            kinds = [kind for kind in wanted if kind in parquet.schema_arrow.names]
+            columns = [f"{kind}.{one}" if one else kind for kind in kinds for one in wanted[kind] or ("",)]
+            for batch in parquet.iter_batches(columns=columns):
+                for kind in kinds:
+                    present = batch.column(kind).drop_null()
+                    yield from ({kind: value} for value in present.to_pylist())
 
     @cached_property
     def _checkpoints(self) -> dict[int, tuple[str, ...]]:
@@ -228,6 +277,12 @@ class DeltaLog:
     def _lines(self, name: str) -> Iterator[bytes]:
         with self._filesystem.open(f"{self.root}/_delta_log/{name}", "rb") as file:
             yield from file
+
+
+def file_key(action: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns what tells a file of the log apart: its path, and its deletion vector, because each of them makes another file of it."""
+    vector = action.get("deletionVector")
+    return action["path"], f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
 
 
 _DDL = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}

@@ -71,6 +71,7 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
         record_version=trail.version if trail else None,
         foreign_app_ids=_foreign(state, ours, owner),
         columns=state.columns(),
+        partition_by=tuple((state.metadata or {}).get("partitionColumns") or ()),
         created_by_us=txn_version is None and trail is not None and trail.complete and not trail.changes,
         foreign_changes=trail.changes if trail else (),
     )

@@ -75,7 +75,7 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
             delta_version=commit.version,
             counts=replace(commit_counts(commit, batch.read_rows), nulled=nulled),
             late=commit.record.counts.late,
-            stats=table_stats(spark, operation.target.path, commit.version),
+            stats=table_stats(operation.target.path, commit.version),
         )
     reading = PhaseSeconds(phase=RunPhase.STATISTICS, seconds=time.monotonic() - ended)
     return replace(result, seconds=round(time.monotonic() - started, 3), phases=(*result.phases, reading))

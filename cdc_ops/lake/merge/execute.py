@@ -86,6 +86,8 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
         else:
             written, nulled = observe_marks(session.table(view), operation.source.schema)
             writer = written.write.format("delta").mode(plan.mode.value)
+            if operation.apply.replaces_schema:  # the writer says what a replaced table is partitioned by
+                writer = writer.partitionBy(*operation.target.partition_by)
             writer.option("overwriteSchema", str(operation.apply.replaces_schema).lower()).save(operation.target.path)
         committed = session.conf.get(_LAST_COMMIT, None)
         if committed is None:  # skipped: nobody counted

@@ -18,6 +18,7 @@ from cdc_ops.core.schema.schema_evolution import ChangeKind, SchemaChange
 from cdc_ops.core.schema.type_widening import canonical_type, holds
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError
+from cdc_ops.lake.log.data_files import partitioning
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
 from cdc_ops.lake.sql_text import path_name, text_literal
 from cdc_ops.lake.table.columns import column_list, has_statistics, listed_columns
@@ -82,6 +83,33 @@ def record_changes(spark: SparkSession, operation: Operation, state: LogState) -
         ) from error
 
 
+def follow_clustering(spark: SparkSession, operation: Operation, stored: tuple[tuple[str, str], ...]) -> None:
+    """Has a table clustered by the columns that the operation names, from its next OPTIMIZE on; a table with partitions stays as it is.
+
+    It is a change of metadata only. A table that is clustered stays so if none are named. Columns that only a replacement of the whole
+    table brings are waited for: the operation behind it has the table clustered by them.
+
+    Args:
+        spark: Any session.
+        operation: The frozen operation.
+        stored: Name and type of the table's columns.
+    """
+    wanted, log = operation.target.cluster_by, DeltaLog(operation.target.path)
+    there = {name.lower() for name, _ in stored}
+    if not wanted or operation.target.partition_by or any(name.lower() not in there for name in wanted):
+        return
+    version = log.newest() or 0
+    divided = partitioning(log, version)
+    if divided.partition_by or divided.cluster_by == wanted:
+        return
+    state = log.state(version)
+    if indexed := listed_columns(state.property(INDEXED)):
+        known = {name.lower() for name in indexed}
+        more = [name for name in wanted if name.lower() not in known]
+        _enable(spark, operation.target.path, {INDEXED: column_list([*indexed, *more])} if more else {}, state)
+    spark.sql(f"ALTER TABLE {path_name(operation.target.path)} CLUSTER BY ({', '.join(map(quoted, wanted))})")
+
+
 def retention_properties(chosen: Mapping[str, str]) -> dict[str, str]:
     """Returns for how long removed files and the log are kept, as far as it is chosen: Delta wants the log to be kept as long as files."""
     kept = {name: chosen[name] for name in (FILE_RETENTION, LOG_RETENTION) if name in chosen}
@@ -134,6 +162,7 @@ def _prepare_replacement(spark: SparkSession, operation: Operation, state: LogSt
         _enable(spark, operation.target.path, _feature(state), state)
     indexed = listed_columns(state.property(INDEXED))
     kept = {column.name.lower() for column in operation.source.schema.columns if has_statistics(column.delta_type)}
+    kept -= {name.lower() for name in operation.target.partition_by}
     if all(name.lower() in kept for name in indexed):
         return
     left = column_list(name for name in indexed if name.lower() in kept)

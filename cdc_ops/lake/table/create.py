@@ -12,10 +12,11 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
+from cdc_ops.lake.log.data_files import read_rows, read_sizes
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
 from cdc_ops.lake.log.head import OWNER_PIPELINE, OWNER_TABLE, check_empty
 from cdc_ops.lake.sql_text import path_name, text_literal
-from cdc_ops.lake.table.alter import INDEXED, SPECIAL, alter_table, record_changes, retention_properties
+from cdc_ops.lake.table.alter import INDEXED, SPECIAL, alter_table, follow_clustering, record_changes, retention_properties
 from cdc_ops.lake.table.columns import check_columns, column_list, has_statistics
 
 _RESERVED: Final = {
@@ -57,6 +58,7 @@ def _follow(spark: SparkSession, operation: Operation, state: LogState) -> None:
         with translated_conflicts(f"the change of columns for operation {operation.op_seq} of {operation.table}"):
             record_changes(spark, operation, state)
             stored = alter_table(spark, operation, state)
+            follow_clustering(spark, operation, stored)
     except (AnalysisException, IllegalArgumentException) as error:
         raise TargetSchemaError(
             f"The Delta table {operation.target.path} cannot follow the schema changes of {operation.table}:"
@@ -96,19 +98,25 @@ def creation_properties(operation: Operation) -> dict[str, str]:
     return {**defaults, OWNER_PIPELINE: operation.pipeline, OWNER_TABLE: str(operation.table)}
 
 
-def table_stats(spark: SparkSession, path: str, version: int) -> TableStats:
-    """Returns number and size of a table's files; the history of upkeep is not known here (`core.maintenance.carry_over`).
+def table_stats(path: str, version: int) -> TableStats:
+    """Returns number and sizes of a table's files; the history of upkeep is not known here (`core.maintenance.carry_over`).
+
+    The checksum of the version tells, or else the list of all files, as after a commit by a writer that leaves the checksum out.
 
     Args:
-        spark: Asked only if the log has no checksum for the version, as after a commit by a writer that leaves it out.
         path: The table.
         version: Its newest version.
     """
-    size = DeltaLog(path).size(version)
-    if size is None:
-        detail = spark.sql(f"DESCRIBE DETAIL {path_name(path)}").select("numFiles", "sizeInBytes").collect()[0]
-        size = detail["numFiles"], detail["sizeInBytes"]
-    return TableStats(delta_version=version, files=size[0], size_bytes=size[1])
+    log = DeltaLog(path)
+    sizes, deleted = read_sizes(log, version)
+    return TableStats(
+        delta_version=version,
+        files=sum(one.files for one in sizes),
+        size_bytes=sum(one.bytes for one in sizes),
+        sizes=sizes,
+        rows=read_rows(log, version),
+        deleted_rows=deleted,
+    )
 
 
 @contextmanager
@@ -149,13 +157,20 @@ def _create_statement(operation: Operation) -> str:
     properties = ", ".join(
         f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(operation).items())
     )
-    return f"CREATE TABLE IF NOT EXISTS {path_name(operation.target.path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
+    layout = "".join(
+        f" {clause} ({', '.join(map(quoted, names))})"
+        for clause, names in (("PARTITIONED BY", operation.target.partition_by), ("CLUSTER BY", operation.target.cluster_by))
+        if names
+    )
+    return f"CREATE TABLE IF NOT EXISTS {path_name(operation.target.path)} ({columns}) USING delta{layout} TBLPROPERTIES ({properties})"
 
 
 def _indexed_columns(operation: Operation) -> list[str]:
-    wanted = dict.fromkeys((*operation.apply.keys, *operation.source_keys, *operation.source.cursor.column_names))
-    found = (operation.source.schema.column(name) for name in wanted)
-    indexed = [column.name for column in found if column is not None and has_statistics(column.delta_type)]
+    keys, target = (*operation.apply.keys, *operation.source_keys), operation.target
+    found = (operation.source.schema.column(name) for name in (*keys, *operation.source.cursor.column_names, *target.cluster_by))
+    # Files of a partition have one value of its columns: Delta keeps no statistics of them.
+    names = (one.name for one in found if one is not None and has_statistics(one.delta_type) and one.name not in target.partition_by)
+    indexed = list(dict.fromkeys(names))
     # Who looks for what has come since a time reads few files by it.
     return indexed + [name for name in (operation.apply.stored_as.own.synced_at,) if indexed and name]
 

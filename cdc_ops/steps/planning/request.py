@@ -29,6 +29,7 @@ from cdc_ops.sources.chunks.chunks import ChunkSize
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.archive.scan import ArchiveScan
 from cdc_ops.steps.query.connection_limit import at_most
+from cdc_ops.steps.table.layout import layout_columns
 from cdc_ops.steps.table.previous_keys import before_columns
 from cdc_ops.steps.table.source_table import SourceTable
 
@@ -139,6 +140,8 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
             path=config.path,
             staging=staging_of(source_table.pipeline, config.table, op_seq, identity),
             properties=_properties(source_table.pipeline, config),
+            cluster_by=layout_columns(source_table, "cluster_by"),
+            partition_by=layout_columns(source_table, "partition_by"),
             version=state.delta_version,
         ),
         source=SourceColumns(

@@ -1,0 +1,72 @@
+"""Tables that are partitioned or clustered: a row is found wherever it lies, and the layout follows the pipeline file where it can."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.layout.compaction import Partitioning
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.statement import Statement
+from cdc_ops.lake.log.data_files import partitioning
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.log.head import read_head
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
+from tests.lake_case import PIPELINE, TABLE, Lake, Row
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(spark, tmp_path)
+
+
+def laid_out(lake: Lake) -> Partitioning:
+    log = DeltaLog(lake.path)
+    return partitioning(log, log.newest() or 0)
+
+
+def changed(lake: Lake, statement: Statement, number: int, rows: list[Row], **layout: tuple[str, ...]) -> None:
+    operation, frame = lake.case.operation(number, **layout), lake.frame(rows)
+    latest = frame if statement is Statement.REPLACE else None
+    apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=len(rows), latest=latest))
+    by = lake.versions()[0][1]
+    assert by == ("WRITE" if statement is Statement.REPLACE else "MERGE")
+
+
+@pytest.mark.parametrize("statement", list(Statement))
+@pytest.mark.parametrize("setting", ["partition_by", "cluster_by"])
+def test_a_row_whose_partition_changes_is_found_and_stays_one_row(lake: Lake, statement: Statement, setting: str) -> None:
+    layout = {setting: ("name",)}
+    lake.apply(lake.case.operation(1, ApplyMode.APPEND, **layout), [(1, "a"), (2, "a"), (3, "b")])
+    wanted = Partitioning(partition_by=(("name", "string"),)) if setting == "partition_by" else Partitioning(cluster_by=("name",))
+    assert laid_out(lake) == wanted
+    changed(lake, statement, 2, [(1, "b"), (4, "c")], **layout)
+    assert lake.rows() == [(1, "b"), (2, "a"), (3, "b"), (4, "c")]
+    assert laid_out(lake) == wanted
+
+
+def test_only_a_replacement_of_the_table_changes_its_partitions(lake: Lake) -> None:
+    lake.load([(1, "a"), (2, "b")])
+    changed(lake, Statement.MERGE, 2, [(1, "c")], partition_by=("name",))
+    assert laid_out(lake) == Partitioning()
+    for number, names in ((3, ("name",)), (4, ("updated_at",)), (5, ())):
+        whole = lake.case.operation(number, ApplyMode.OVERWRITE, replaces_schema=True, partition_by=names)
+        lake.apply(whole, [(1, "c"), (2, "b")])
+        head = read_head(lake.path, PIPELINE, TABLE)
+        assert head is not None
+        assert head.partition_by == names
+    assert lake.rows() == [(1, "c"), (2, "b")]
+
+
+def test_clustering_follows_the_pipeline_file_and_stays_through_a_replacement(lake: Lake) -> None:
+    lake.load([(1, "a"), (2, "b")])
+    changed(lake, Statement.MERGE, 2, [(1, "c")], cluster_by=("name", "id"))
+    assert laid_out(lake).cluster_by == ("name", "id")
+    whole = lake.case.operation(3, ApplyMode.OVERWRITE, replaces_schema=True, cluster_by=("name", "id"))
+    lake.apply(whole, [(1, "c"), (2, "b")])
+    assert laid_out(lake).cluster_by == ("name", "id")
+    changed(lake, Statement.REPLACE, 4, [(1, "d")])
+    assert laid_out(lake).cluster_by == ("name", "id"), "no setting leaves a table as it is"
+    assert lake.rows() == [(1, "d"), (2, "b")]
