@@ -72,5 +72,5 @@ def warm_up() -> int:
     return compiler.warm_up()
 
 
-_KERNELS = ("cdc_ops.decode.text_columns",)
+_KERNELS = ("cdc_ops.decode.text_columns", "cdc_ops.decode.wire.mysql_packets")
 """Modules with kernels: a new one has its name here."""
