@@ -36,6 +36,7 @@ _FORMATS: Final[dict[str, str]] = {
     "aws-dms-parquet": "cdc_ops.formats.dms:aws_dms_parquet",
     "goldengate-json": "cdc_ops.formats.goldengate:goldengate_json",
     "hudi-cdc": "cdc_ops.formats.hudi:hudi_cdc",
+    "mysql-binlog": "cdc_ops.formats.mysql_binlog:mysql_binlog",
 }
 
 

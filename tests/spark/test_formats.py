@@ -161,6 +161,13 @@ class TestHudi(FormatSuite):
     folder = GOLDEN / "hudi-cdc"
 
 
+class TestMySqlBinlog(FormatSuite):
+    """Its files are decoded elsewhere: the golden files have the records that are decoded of them."""
+
+    name = "mysql-binlog"
+    folder = GOLDEN / "mysql-binlog"
+
+
 def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_column_may_have_all_of_one(spark: SparkSession) -> None:
     form, table = open_format("debezium-mongodb"), TableName(schema="shop", name="orders")
     columns = (declared_column("_id", "string", TypeDialect.MONGODB)[0], declared_column("all", "json", TypeDialect.MONGODB)[0])

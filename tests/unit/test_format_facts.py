@@ -53,7 +53,13 @@ def error_text(folder: Path, name: str, settings: dict[str, str], accept_losses:
     """What a file is told; nothing for one that is right."""
     path, cursor = folder / "shop.yaml", "" if method == "log" else ", cursor: []"
     path.write_text(
-        FILE.format(name=name, settings=json.dumps(settings), accept_losses=json.dumps(accept_losses), method=method, cursor=cursor)
+        FILE.format(
+            name=f"{name}\n  layout: binlog" if name == "mysql-binlog" else name,
+            settings=json.dumps(settings),
+            accept_losses=json.dumps(accept_losses),
+            method=method,
+            cursor=cursor,
+        )
     )
     try:
         load_pipeline(path, {})

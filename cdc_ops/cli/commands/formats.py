@@ -29,6 +29,7 @@ _HOLDS = {
     Container.CSV: "CSV files with a header",
     Container.PARQUET: "Parquet files",
     Container.AVRO: "Avro files",
+    Container.BINLOG: "binlogs",
 }
 
 
@@ -105,6 +106,8 @@ def _lines(spec: FormatSpec) -> list[str]:
 
 def _blocks(spec: FormatSpec) -> list[str]:
     lines = ["Pipeline file:", "", "archive:", f"  format: {spec.name}"]
+    if spec.files.container is Container.BINLOG:
+        lines += ["  layout: binlog"]
     if settings := archive_settings(spec):
         lines += ["  settings:", *(f"    {name}: {json.dumps(value)}" for name, value in settings.items())]
     if accepted := only_accepted(spec):

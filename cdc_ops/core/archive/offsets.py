@@ -107,7 +107,7 @@ class ArchiveWatermark:
 
     Args:
         streams: One each, sorted by name.
-        gtids: Always "", since no format reads binlogs. Kept because every commit carries it; it would hold a set of MySQL's GTIDs as text.
+        gtids: Of binlogs: the server that wrote the last one, and all transactions up to its end; "" for other archives.
         accepted: Gaps that were signed off and passed, so that the decision survives the ledger.
         newest: The newest change of each stream that the table has, sorted by name.
     """

@@ -56,6 +56,8 @@ class Container(enum.StrEnum):
     PARQUET = "parquet"
     AVRO = "avro"
     """Avro's object container files, each with its own schema."""
+    BINLOG = "binlog"
+    """Binlogs of MySQL and MariaDB; their changes become JSON documents."""
 
 
 class RowImage(enum.StrEnum):

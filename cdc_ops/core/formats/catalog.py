@@ -6,6 +6,7 @@
 from typing import Final
 
 from cdc_ops.core.events.format_spec import FormatSpec
+from cdc_ops.core.formats.binlog import MYSQL_BINLOG
 from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_spec, postgres_spec
 from cdc_ops.core.formats.debezium_flat import MYSQL_UNWRAPPED, ORACLE_UNWRAPPED, POSTGRES_UNWRAPPED, SQL_SERVER_UNWRAPPED, in_avro
 from cdc_ops.core.formats.dms import DMS_CSV, DMS_PARQUET
@@ -27,7 +28,7 @@ FORMAT_SPECS: Final[dict[str, FormatSpec]] = {
         *(in_avro(spec) for spec in _RELATIONAL),
         MONGODB_AVRO,
         *(in_avro(spec) for spec in _UNWRAPPED),
-        *(DTS_JSON, DTS_AVRO, MAXWELL, CANAL, TICDC, DMS_CSV, DMS_PARQUET, GOLDENGATE, HUDI),
+        *(DTS_JSON, DTS_AVRO, MAXWELL, CANAL, TICDC, DMS_CSV, DMS_PARQUET, GOLDENGATE, HUDI, MYSQL_BINLOG),
     )
 }
 """The declared properties of each supported format."""

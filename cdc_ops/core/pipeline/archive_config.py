@@ -119,8 +119,8 @@ class FileSettings:
     """Which files of an archive are read, and when.
 
     Args:
-        layout: Which tool named the files: `kafka-connect`, `aiven`, `aws-dms` or `plain`. `binlog` is refused, because no format reads
-            such files.
+        layout: Which tool named the files: `kafka-connect`, `aiven`, `aws-dms`, `plain`, or `binlog` for those of the format
+            `mysql-binlog`.
         template: `file.name.template` of Aiven's sink connectors.
         min_file_age: How long a file must be unchanged, by the store's clock, before it is read. `0s` is right for stores that show only
             whole files, as S3 does.

@@ -1,10 +1,11 @@
-"""Opens the files of an archive by the container that a format declares: JSON lines, CSV, Parquet or Avro; inside Spark.
+"""Opens the files of an archive by the container that a format declares: JSON lines, CSV, Parquet, Avro or binlogs; inside Spark.
 
 RecordFile ... -> open_files -> OpenFiles: the number of records of each file, and the records
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,6 +13,7 @@ from cdc_ops.core.archive.avro_header import FileEnds
 from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, setting
 from cdc_ops.core.formats.dms import CSV_DELIMITER, CSV_MISSING, CSV_NULL
 from cdc_ops.formats.files.avro import avro_records, open_avro
+from cdc_ops.formats.files.binlogs import binlog_records, open_binlogs
 from cdc_ops.formats.files.csv import CsvDialect, csv_records
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile, count_lines, read_records
 from cdc_ops.formats.files.parquet import open_parquet, parquet_records
@@ -34,7 +36,14 @@ class OpenFiles:
     records: Callable[[], DataFrame]
 
 
-def open_files(spark: SparkSession, files: Sequence[RecordFile], spec: FormatSpec, options: FormatOptions, ends: FileEnds) -> OpenFiles:
+def open_files(
+    spark: SparkSession,
+    files: Sequence[RecordFile],
+    spec: FormatSpec,
+    options: FormatOptions,
+    ends: FileEnds,
+    store: Mapping[str, Any] | None = None,
+) -> OpenFiles:
     """Counts the records of files: an action.
 
     Args:
@@ -43,8 +52,10 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], spec: FormatSpe
         spec: The format's declaration.
         options: The format's options from the pipeline file.
         ends: Reads the first and last bytes of a file.
+        store: Options of the store, for files that Spark cannot open by itself: binlogs.
 
     Raises:
+        ArchiveOrderError: a binlog does not follow the one before it.
         ArchiveFileError: a file is not of its container, or Spark cannot read a file of that name, or found no data in it.
     """
     match spec.files.container:
@@ -60,6 +71,9 @@ def open_files(spark: SparkSession, files: Sequence[RecordFile], spec: FormatSpe
         case Container.AVRO:
             avro = open_avro(spark, files, ends)
             return OpenFiles(files=avro.files, records=lambda: avro_records(spark, avro))
+        case Container.BINLOG:
+            binlogs = open_binlogs(spark, files, store or {})
+            return OpenFiles(files=binlogs.files, records=lambda: binlog_records(spark, binlogs))
 
 
 def dialect(spec: FormatSpec, options: FormatOptions) -> CsvDialect:

@@ -70,6 +70,8 @@ class FileLines:
         path, partition, start_offset: As in `RecordFile`.
         lines: The number of records, without empty lines at the end of the file.
         blank: The number of empty lines among them: records without a value.
+        before: Of a binlog: its server, and the transactions of earlier files; empty = it does not say.
+        after: Of a binlog: those, and its own.
     """
 
     path: str
@@ -77,6 +79,8 @@ class FileLines:
     start_offset: int | None
     lines: int
     blank: int = 0
+    before: str = ""
+    after: str = ""
 
     @property
     def end_offset(self) -> int | None:

@@ -1,6 +1,7 @@
 """The Spark session: the one place where jobs, the command line and tests get theirs from."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,8 @@ def build_session(
     conf = {**_jar_conf(jars), **_chosen_conf(extra_conf)}
     if log is not None and not _is_submitted():
         log.start_jvm(conf)
+    if not _is_submitted() and conf.get("spark.master", "local").startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of tasks that decode binlogs: with the packages that this process has
     builder = SparkSession.builder.appName(app_name)
     for name, value in conf.items():
         builder = builder.config(name, value)

@@ -9,11 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import Archive
-from cdc_ops.core.archive.file_names import KafkaName
+from cdc_ops.core.archive.file_names import BinlogName, KafkaName
 from cdc_ops.core.archive.files import FrozenFiles
-from cdc_ops.core.archive.offsets import OffsetRange
+from cdc_ops.core.archive.offsets import OffsetRange, Position
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.pipeline.archive_config import store_options
 from cdc_ops.formats.files.containers import open_files
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile
 from cdc_ops.formats.files.local_rows import local_rows
@@ -48,7 +49,7 @@ def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> CountedF
     """
     check_unchanged(archive, FrozenFiles(files=log.files))
     form, options = open_format(log.archive.events.format), chosen_format(log)
-    opened = open_files(spark, record_files(log), form.spec, options, archive)
+    opened = open_files(spark, record_files(log), form.spec, options, archive, store_options(dict(log.archive.options)))
     paths = tuple(file.path for file in log.files)
     # What is not wanted is left out before it is parsed.
     return CountedFiles(files=opened.files, read=paths, envelopes=lambda wanted: form.envelopes(wanted(opened.records()), options))
@@ -82,13 +83,28 @@ def uri_of(url: str, path: str) -> str:
     return f"{ {'s3': 's3a'}.get(scheme, scheme) }://{place}" if is_url and scheme != "file" else place
 
 
-def covers_of_files(files: Iterable[FileLines], names: Mapping[str, KafkaName]) -> tuple[OffsetRange, ...]:
-    """Returns what files hold by their contents; names without positions cover nothing that could be proven."""
-    return tuple(
-        OffsetRange(file=file.path, stream=name.stream, low=(name.start_offset,), high=(name.start_offset + file.lines,))
-        for file in files
-        if (name := names.get(file.path)) is not None
-    )
+def placed_names(log: LogBatch) -> dict[str, KafkaName | BinlogName]:
+    """Returns what the names of those files say, by path, that tell a position: an offset, or the number of a binlog."""
+    return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName | BinlogName)}
+
+
+def covers_of_files(files: Iterable[FileLines], names: Mapping[str, KafkaName | BinlogName]) -> tuple[OffsetRange, ...]:
+    """Returns what files hold by their contents; names without positions cover nothing that could be proven.
+
+    A binlog that was read is whole: one that was not closed is refused when it is opened.
+    """
+    covers = []
+    ends: tuple[Position, Position]
+    for file in files:
+        match names.get(file.path):
+            case KafkaName() as name:
+                ends = (name.start_offset,), (name.start_offset + file.lines,)
+            case BinlogName() as name:
+                ends = (name.number, 0), (name.number + 1, 0)
+            case None:
+                continue
+        covers.append(OffsetRange(file=file.path, stream=name.stream, low=ends[0], high=ends[1]))
+    return tuple(covers)
 
 
 def unread(frame: DataFrame, read: Iterable[str], log: LogBatch, merged: Iterable[str]) -> DataFrame:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from cdc_ops.core.archive.file_names import KafkaName
+from cdc_ops.core.archive.file_names import BinlogName, KafkaName
 from cdc_ops.core.archive.offsets import LastEvent
 from cdc_ops.core.events.event_order import FilePositions, check_positions_advance
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
@@ -16,7 +16,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.formats.feed.fold import place_of
 
 
-def order_columns(feed: DataFrame, log: LogBatch, names: Mapping[str, KafkaName]) -> tuple[Column, ...]:
+def order_columns(feed: DataFrame, log: LogBatch, names: Mapping[str, KafkaName | BinlogName]) -> tuple[Column, ...]:
     """Returns what `check_order` needs of each file: aggregates of the landed feed by `file`.
 
     Args:
@@ -39,7 +39,7 @@ def order_columns(feed: DataFrame, log: LogBatch, names: Mapping[str, KafkaName]
 
 
 def check_order(
-    rows: Iterable[Row], operation: Operation, log: LogBatch, names: Mapping[str, KafkaName]
+    rows: Iterable[Row], operation: Operation, log: LogBatch, names: Mapping[str, KafkaName | BinlogName]
 ) -> tuple[tuple[LastEvent, ...], int]:
     """Returns the newest change of each stream once a feed is merged, and how many changes are older than what the table has.
 
@@ -65,13 +65,13 @@ def check_order(
         for row in rows
         if row["place"]
     ]
-    starts = {path: name.start_offset for path, name in names.items()}
+    starts = {path: name.start_offset if isinstance(name, KafkaName) else name.number for path, name in names.items()}
     found.sort(key=lambda one: (one.stream, starts.get(one.file, 0), one.file))
     newest = check_positions_advance(operation.pipeline, str(operation.table), found, log.before.newest, declared=bool(log.declared))
     return newest, sum(one.behind for one in found)
 
 
-def _streams(names: Mapping[str, KafkaName]) -> dict[str, str]:
+def _streams(names: Mapping[str, KafkaName | BinlogName]) -> dict[str, str]:
     return {path: name.stream for path, name in names.items()}
 
 

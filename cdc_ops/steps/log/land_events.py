@@ -48,8 +48,9 @@ from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
 from cdc_ops.lake.staging.shared_folder import write_seen
 from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged
+from cdc_ops.steps.log.binlog_order import transactions_after
 from cdc_ops.steps.log.column_drift import AlteredTable, news_columns, statement_of, statements_of
-from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, kafka_names, open_alone, unread
+from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, open_alone, placed_names, unread
 from cdc_ops.steps.log.event_order import check_order, instant, moment, order_columns
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter, watch_of
@@ -86,12 +87,13 @@ def land_events(
         UnknownTablesError: records are of tables that the pipeline file does not speak of, and the policy is to fail.
     """
     set_missing(spark, archive_conf(log.url, dict(log.archive.options)))
-    frozen, names = FrozenFiles(files=log.files), kafka_names(log)
+    frozen, names = FrozenFiles(files=log.files), placed_names(log)
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
         opened = readings.part_of(spark, operation) if readings else None
         if opened is None:
             with measured(RunPhase.COUNTING):
                 opened = open_alone(spark, log, archive)
+        transactions = transactions_after(log, opened.files)
         covers = covers_of_files(opened.files, names)
         proven = after_reading(log, covers, table=str(operation.table))
         watch = watch_of(log, readings.known if readings else None)
@@ -103,7 +105,7 @@ def land_events(
             raise _bad_records(feed, operation.table, seen.bad)
         newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, operation, log, names)
         reading = LogBatchResult.of(
-            watermark=replace(proven.watermark, newest=newest),
+            watermark=replace(proven.watermark, newest=newest, gtids=transactions(proven.merged)),
             covers=covers,
             merged=proven.merged,
             gaps=proven.gaps,
@@ -248,7 +250,7 @@ def _feed_by_names_of_now(
 
     def looked_at(renamings: tuple[Renaming, ...]) -> tuple[DataFrame, list[Row], AlteredTable]:
         feed = _landed_feed(spark, with_names_from_before(named, renamings, form), operation, log, place)
-        looks = (*_seen_columns(feed, operation), *news_columns(feed, schema, form, log), *order_columns(feed, log, kafka_names(log)))
+        looks = (*_seen_columns(feed, operation), *news_columns(feed, schema, form, log), *order_columns(feed, log, placed_names(log)))
         rows = feed.groupBy("file").agg(*looks).collect()
         said, declared = statements_of(rows, operation.table, form), bool(log.declared)
         begins = operation.before.watermark is None and not log.before.streams

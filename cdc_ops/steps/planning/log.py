@@ -73,7 +73,8 @@ def position_after_resync(request: TableRequest) -> ArchiveWatermark:
     Raises:
         ArchiveError: as `archive_position`.
     """
-    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=())  # rows of a new snapshot are older than any event
+    # Rows of a new snapshot are older than any event, and of whichever server is archived now.
+    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=(), gtids="")
     return advanced(before, archive_position(request).streams)
 
 

@@ -1,0 +1,54 @@
+"""Whether the binlogs of a batch go on where the table stands: the same server, and no transaction in between. Runs in Spark's driver.
+
+Numbers of files prove that none is missing by its name. What the files say of their transactions proves that none was swapped for another
+server's, or was written anew under the same name: the commit of each batch carries the transactions up to its end.
+"""
+
+from collections.abc import Callable, Sequence
+
+from cdc_ops.core.archive.file_names import BinlogName
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.errors import ArchiveOrderError
+from cdc_ops.formats.files.binlogs import follows
+from cdc_ops.formats.files.json_lines import FileLines
+from cdc_ops.steps.archive.frozen_files import names_of
+
+
+def transactions_after(log: LogBatch, files: Sequence[FileLines]) -> Callable[[Sequence[str]], str]:
+    """Checks that the first binlog of a batch follows the last one that the table has.
+
+    Args:
+        log: What is read.
+        files: What its files say.
+
+    Returns:
+        The function that returns, for the paths of files that are merged, what the watermark says of transactions.
+
+    Raises:
+        ArchiveOrderError: the binlogs are another server's, or transactions lie between them and the table.
+    """
+    names = {path: name for path, name in names_of(log).items() if isinstance(name, BinlogName)}
+    ordered = sorted((file for file in files if file.path in names), key=lambda file: names[file.path].number)
+    for file in ordered[:1]:
+        name = names[file.path]
+        reached = log.before.position_of(name.stream)
+        if reached is None and log.before.streams:
+            raise _other_server(log, file.path, f"the table stands in {', '.join(item.stream for item in log.before.streams)}")
+        if reached == (name.number, 0) and not follows(log.before.gtids, file.before):
+            raise _other_server(log, file.path, f"the table has the transactions of {log.before.gtids}, and the file follows {file.before}")
+
+    def after(merged: Sequence[str]) -> str:
+        last = [file for file in ordered if file.path in set(merged)]
+        return last[-1].after if last else log.before.gtids
+
+    return after
+
+
+def _other_server(log: LogBatch, path: str, why: str) -> ArchiveOrderError:
+    return ArchiveOrderError(
+        f"{path} of {log.url} does not go on where the table stands: {why}.",
+        why="After a failover, a RESET or a swapped file positions are another server's: they have no order with those in the table.",
+        data="Nothing of the batch was merged; the watermark stays.",
+        next="Bring back the file of the same server. After a failover read all rows anew, and go on with the new server's binlogs:"
+        " 'cdc-ops resync --mode full'.",
+    )
