@@ -26,18 +26,21 @@ def test_runs_put_small_files_together_and_say_so_and_advice_tells_before_and_af
 ) -> None:
     said: list[str] = []
     world = World(mariadb, tmp_path, spark, say=said.append)
-    policy = MaintenancePolicy(min_small_files=3, optimize_every=timedelta(0))
+    policy = MaintenancePolicy(min_small_files=8, optimize_every=timedelta(0))
     world.configure(maintenance=policy)
     world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_50")
     assert not world.run().failures
     world.sql("INSERT INTO orders (customer, amount) VALUES ('new', 1)")
     assert not world.run().failures
     before = advice(world)
-    assert (before.profile.files, before.profile.small_files, before.rewrites, before.due) == (2, 2, (), ())
+    assert before.profile.files == before.profile.small_files >= 2  # how many a snapshot writes depends on the machine's cores
+    assert (before.rewrites, before.due) == ((), ())
     assert [one.setting for one in before.advice] == [""]
+    changed = 0
     while not any("OPTIMIZE" in line for line in said):
-        assert len(said) < 200
-        world.sql("UPDATE orders SET amount = amount + 1 WHERE id <= 3")
+        changed += 1  # another row each time: a file whose rows are all changed again is gone
+        assert changed < 30
+        world.sql(f"UPDATE orders SET amount = amount + 1 WHERE id = {changed}")
         assert not world.run().failures
     after = advice(world)
     assert after.last_upkeep is not None

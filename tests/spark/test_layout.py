@@ -60,13 +60,14 @@ def test_only_a_replacement_of_the_table_changes_its_partitions(lake: Lake) -> N
     assert lake.rows() == [(1, "c"), (2, "b")]
 
 
-def test_clustering_follows_the_pipeline_file_and_stays_through_a_replacement(lake: Lake) -> None:
+def test_clustering_follows_the_pipeline_file_and_comes_back_behind_a_replacement(lake: Lake) -> None:
     lake.load([(1, "a"), (2, "b")])
     changed(lake, Statement.MERGE, 2, [(1, "c")], cluster_by=("name", "id"))
     assert laid_out(lake).cluster_by == ("name", "id")
     whole = lake.case.operation(3, ApplyMode.OVERWRITE, replaces_schema=True, cluster_by=("name", "id"))
     lake.apply(whole, [(1, "c"), (2, "b")])
+    changed(lake, Statement.REPLACE, 4, [(1, "d")], cluster_by=("name", "id"))
     assert laid_out(lake).cluster_by == ("name", "id")
-    changed(lake, Statement.REPLACE, 4, [(1, "d")])
+    changed(lake, Statement.REPLACE, 5, [(1, "e")])
     assert laid_out(lake).cluster_by == ("name", "id"), "no setting leaves a table as it is"
-    assert lake.rows() == [(1, "d"), (2, "b")]
+    assert lake.rows() == [(1, "e"), (2, "b")]

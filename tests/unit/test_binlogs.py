@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cdc_ops.core.binlog.event_stream import FileEnd
@@ -231,6 +231,7 @@ def _mutations() -> st.SearchStrategy[list[tuple[int, int]]]:
 
 
 @settings(max_examples=400)
+@example(changes=[(382, 254)])  # the type of a string in the metadata of a column
 @given(_mutations())
 def test_changed_bytes_with_a_right_checksum_give_a_named_error_or_rows_and_nothing_else(changes: list[tuple[int, int]]) -> None:
     changed = bytearray(DATA)

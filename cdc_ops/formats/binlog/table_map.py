@@ -234,11 +234,12 @@ def _typed(kind: int, metadata: ByteReader) -> BinlogColumn:
 
 def _string(first: int, second: int) -> BinlogColumn:
     """The type of a string stands in its metadata; two bits of the length of a long CHAR are hidden in it, inverted."""
+    kind, size = first, second
     if first & 0x30 != 0x30:
-        return BinlogColumn(type=ColumnType(first | 0x30), size=second | (first & 0x30 ^ 0x30) << 4)
-    if first not in (ColumnType.ENUM, ColumnType.SET, ColumnType.STRING):
-        raise MalformedBytesError(f"a string has the type {first}, which is not known")
-    return BinlogColumn(type=ColumnType(first), size=second)
+        kind, size = first | 0x30, second | (first & 0x30 ^ 0x30) << 4
+    if kind not in (ColumnType.ENUM, ColumnType.SET, ColumnType.STRING):
+        raise MalformedBytesError(f"a string has the type {kind}, which is not known")
+    return BinlogColumn(type=ColumnType(kind), size=size)
 
 
 def _read_optional(reader: ByteReader, columns: list[BinlogColumn], *, mariadb: bool) -> _Optional:
