@@ -3,7 +3,7 @@
 import random
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks import _rows
@@ -29,75 +29,113 @@ def change(server: DatabaseServer, table: str, rows: int, changed: int, seed: in
     server.execute(f"UPDATE {table} SET quantity = quantity + 1 WHERE id IN ({keys})", "DO SLEEP(1)", database=DATABASE)
 
 
-def bare_merges(address: str, server: int, lake: Path, changed: int, runs: int) -> Series:
-    """Runs Delta's documented MERGE of as many rows on the same warm server, into a copy of the table; the first run is not counted."""
-    table = next(folder.parent for folder in lake.rglob("_delta_log"))
-    copy = lake.parent / "bare"
-    subprocess.run(["rm", "-rf", str(copy)], check=True)
-    subprocess.run(["cp", "--archive", "--link", str(table), str(copy)], check=True)
-    command = [sys.executable, "-m", "benchmarks._bare_merge", address, str(copy), str(runs + 1), str(changed)]
-    series = Series("Delta's documented MERGE, bare, warm")
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin
-        assert process.stdout
-        for run in range(runs + 1):
-            assert process.stdout.readline() == "start\n"
-            used = cpu_of(server)
-            print(file=process.stdin, flush=True)
-            wall, own = map(float, process.stdout.readline().split())
-            if run:
-                series.add(Measured(seconds=wall, cpu_seconds=own + cpu_of(server) - used, peak_bytes=0, output=""))
-    return series
+class BareMerges:
+    """Delta's documented MERGE of as many rows on the same server, into a copy of the table; the process lives on between them."""
+
+    def __init__(self, address: str, server: int, lake: Path, changed: int, runs: int) -> None:
+        table = next(folder.parent for folder in lake.rglob("_delta_log"))
+        copy = lake.parent / "bare"
+        subprocess.run(["rm", "-rf", str(copy)], check=True)
+        subprocess.run(["cp", "--archive", "--link", str(table), str(copy)], check=True)
+        command = [sys.executable, "-m", "benchmarks._bare_merge", address, str(copy), str(runs), str(changed)]
+        self._server = server
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self) -> Measured:
+        """Measures the next statement alone: its batch was written before."""
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stdout.readline() == "start\n"
+        used = cpu_of(self._server)
+        print(file=self._process.stdin, flush=True)
+        wall, own = map(float, self._process.stdout.readline().split())
+        return Measured(seconds=wall, cpu_seconds=own + cpu_of(self._server) - used, peak_bytes=0, output="")
+
+    def close(self) -> None:
+        """Waits for the end of the process, which comes after its last run."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Increments:
+    """Increments of one table by `cdc-ops run`, each with other rows changed before.
+
+    Args:
+        server: The source.
+        table: Its table.
+        bench: The pipeline.
+        rows: Rows of the table.
+        changed: Rows that change before each run.
+    """
+
+    server: DatabaseServer
+    table: str
+    bench: Bench
+    rows: int
+    changed: int
+    read: list[int] = field(default_factory=list)
+
+    def run(self, series: Series, spark: int = 0) -> None:
+        """Measures one; `spark` is the process of the Spark server that works for it, 0 = it has a JVM of its own."""
+        change(self.server, self.table, self.rows, self.changed, len(self.read))
+        before, used = rows_read(self.server, self.table), cpu_of(spark) if spark else 0.0
+        measured, (line,) = self.bench.run()
+        self.read.append(rows_read(self.server, self.table) - before)
+        assert line["counts"]["updated"] == self.changed, line
+        series.add(replace(measured, cpu_seconds=measured.cpu_seconds + cpu_of(spark) - used) if spark else measured, [line])
 
 
 def main() -> None:
-    options = arguments(__doc__, ("mariadb", "mysql"), rows=3_000_000, changed=1_000, runs=3)
+    options = arguments(__doc__, ("mariadb", "mysql"), rows=3_000_000, changed=1_000, runs=3, warmup=8)
     table = f"changing_{options.rows}"
     with running_server(options.server) as server:
         ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows, options.server))
         bench = Bench(name="bench_increment", server=server, tables=(table,), defaults="{cursor: [updated_at, id], lookback: 0s}")
         bench.reset()
-        snapshot, increment = Series("snapshot"), Series(f"increment of {options.changed:,} rows")
-        first, warm = Series("the same, first on a Spark server"), Series("the same, on a warm Spark server")
+        increments = Increments(server=server, table=table, bench=bench, rows=options.rows, changed=options.changed)
+        snapshot, first, cold = Series("snapshot"), Series("increment, first two on a machine"), Series("increment, JVM of its own")
+        warming, warm, bare = (
+            Series("warming, increments"),
+            Series("increment, warm Spark server"),
+            Series("Delta's documented MERGE, warm"),
+        )
         if options.server == "mariadb":
             server.execute("SET GLOBAL userstat = 1")
         snapshot.add(*bench.run())
-        read = []
-        for seed in range(options.runs):
-            change(server, table, options.rows, options.changed, seed)
-            before = rows_read(server, table)
-            measured, (line,) = bench.run()
-            read.append(rows_read(server, table) - before)
-            assert line["counts"]["updated"] == options.changed, line
-            increment.add(measured, [line])
+        for run in range(options.runs + 2):  # the second small job on a machine writes its archive of classes
+            increments.run(first if run < 2 else cold)
         with ConnectServer(bench.folder / "server", jars=LOCAL / "jars", memory=bench.driver_memory) as spark:
             pid = running_pid(spark.folder)
             assert pid is not None
             started = cpu_of(pid)
             bench.use_spark(f"{{connect: '{spark.url}'}}")
-            for seed in range(options.runs, 2 * options.runs + 1):
-                change(server, table, options.rows, options.changed, seed)
-                used = cpu_of(pid)
-                measured, (line,) = bench.run()
-                measured = replace(measured, cpu_seconds=measured.cpu_seconds + cpu_of(pid) - used)
-                assert line["counts"]["updated"] == options.changed, line
-                (first if seed == options.runs else warm).add(measured, [line])
-            bare = bare_merges(spark.url, pid, bench.lake, options.changed, options.runs)
+            for _ in range(options.warmup):
+                increments.run(warming, pid)
+            merges = BareMerges(spark.url, pid, bench.lake, options.changed, options.warmup + options.runs)
+            for _ in range(options.warmup):
+                merges.run()
+            for _ in range(options.runs):  # in turn, so that neither has the warmer machine
+                increments.run(warm, pid)
+                bare.add(merges.run())
+            merges.close()
             bench.assert_equal()
     report(
         f"{options.changed:,} changed rows in {options.rows:,}, {server.name}",
         (
             snapshot.line(),
             snapshot.spans(),
-            increment.line(),
-            increment.spans(),
             first.line(),
+            cold.line(),
+            cold.spans(),
+            warming.line(),
+            f"the first on a Spark server: {warming.seconds[0]:.2f} s, processor {warming.cpu[0]:.1f} s; its start {started:.1f} s",
             warm.line(),
             warm.spans(),
             bare.line(),
-            f"processor seconds of the Spark server's start {started:.1f}",
-            f"rows that the server read for it, plan and all: {', '.join(f'{number:,}' for number in read)}",
-            f"beside the snapshot: {increment.median / snapshot.median:.2f}x, warm {warm.median / snapshot.median:.2f}x",
+            f"rows that the server read for it, plan and all: {', '.join(f'{number:,}' for number in sorted(set(increments.read)))}",
+            f"beside the snapshot: {cold.median / snapshot.median:.2f}x, warm {warm.median / snapshot.median:.2f}x",
             f"warm, beside the bare MERGE: {warm.median / bare.median:.2f}x wall, {warm.processor / bare.processor:.2f}x processor",
         ),
     )
