@@ -29,7 +29,7 @@ class Profile:
         rows: Rows that the files hold, deleted ones included; None if the log does not tell.
         deleted_rows: Of them, those that deletion vectors leave out.
         vector_files: Files with a deletion vector.
-        depth: In how many files a key's value lies on average, by their ranges; None if there are no statistics of the first key column.
+        depth: In how many files' ranges the smallest key of a file lies on average; None without statistics of it.
     """
 
     files: int
@@ -98,10 +98,12 @@ def profile(files: Sequence[DataFile], small_bytes: int) -> Profile:
 
 
 def depth(ranges: Sequence[tuple[Bound, Bound]]) -> float | None:
-    """Returns in how many ranges the middle of one lies on average: 1 = no two overlap. None if one is not known.
+    """Returns in how many ranges the start of one lies on average: 1 = no two overlap. None if one is not known.
+
+    The start, because texts have no middle; of ranges that all overlap, half contain it.
 
     >>> depth([(0, 9), (10, 19), (20, 29)]), depth([(0, 29), (1, 28), (2, 27)]), depth([(0, None)])
-    (1.0, 3.0, None)
+    (1.0, 2.0, None)
     """
     known = [(low, high) for low, high in ranges if low is not None and high is not None]
     if not ranges or len(known) < len(ranges) or len({type(low) for low, _ in known}) > 1:
