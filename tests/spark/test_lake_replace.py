@@ -9,8 +9,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.results import KeyRange, OperationResult, Outcome
+from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
@@ -156,3 +158,80 @@ def test_a_replacement_that_fails_leaves_nothing_behind_and_may_be_repeated(lake
     assert (lake.rows(), lake.versions()) == before
     assert replacing(lake, 2, [(1, "x"), (3, "x")]).outcome is Outcome.APPLIED
     assert lake.rows() == [(1, "x"), (2, "b"), (3, "x")]
+
+
+@pytest.fixture
+def many_files(lake: Lake) -> Lake:
+    """A table of 40 files of 10 ids each."""
+    frame = lake.spark.range(0, 400, 1, 40).selectExpr(
+        "id", "'old' name", "CAST(1.5 AS decimal(10, 2)) amount", "timestamp'2026-01-01 00:00:00' updated_at"
+    )
+    operation = lake.case.operation(1, ApplyMode.APPEND)
+    result = apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=400))
+    assert result.stats is not None
+    assert result.stats.files == 40
+    return lake
+
+
+def found_by_literals(lake: Lake, version: int | None) -> bool:
+    assert version is not None
+    return "predicate" in DeltaLog(lake.path).commit_info(version)["operationParameters"]
+
+
+def test_few_keys_of_a_large_table_are_replaced_by_literals_in_one_counted_commit(many_files: Lake) -> None:
+    lake, before = many_files, dict.fromkeys(range(400), "old")
+    keys = [*range(0, 400, 13), 400, 9_223_372_036_854_775_807, -9_223_372_036_854_775_807]
+    result = replacing(lake, 2, [(key, "new") for key in keys])
+    assert found_by_literals(lake, result.delta_version)
+    assert lake.rows() == sorted({**before, **dict.fromkeys(keys, "new")}.items())
+    assert (result.counts.inserted, result.counts.updated, result.counts.deleted, result.counts.read) == (3, 31, 0, 34)
+    again = replacing(lake, 2, [(key, "newer") for key in keys])
+    assert (again.outcome, again.counts) == (Outcome.ALREADY_APPLIED, result.counts)
+    third = replacing(lake, 3, [(13, "third"), (14, "third"), (500, "third")])
+    assert (third.counts.inserted, third.counts.updated) == (1, 2)
+    assert [row for row in lake.rows() if row[1] == "third"] == [(13, "third"), (14, "third"), (500, "third")]
+    assert len(lake.rows()) == 404
+
+
+def test_the_smallest_bigint_is_replaced_too(many_files: Lake) -> None:
+    smallest = -9_223_372_036_854_775_808
+    first, second = replacing(many_files, 2, [(smallest, "a"), (0, "a")]), replacing(many_files, 3, [(smallest, "b"), (0, "b")])
+    assert (first.counts.inserted, second.counts.inserted, second.counts.updated) == (1, 0, 2)
+    assert [row for row in many_files.rows() if row[0] <= 0] == [(smallest, "b"), (0, "b")]
+
+
+def test_rows_in_files_without_statistics_are_replaced(many_files: Lake) -> None:
+    lake = many_files
+    lake.spark.conf.set("spark.databricks.delta.stats.collect", "false")
+    try:
+        lake.frame([(700, "old"), (701, "old")]).coalesce(1).write.format("delta").mode("append").save(lake.path)
+    finally:
+        lake.spark.conf.unset("spark.databricks.delta.stats.collect")
+    result = replacing(lake, 2, [(701, "new"), (5, "new")])
+    assert found_by_literals(lake, result.delta_version)
+    assert [row for row in lake.rows() if row[0] in (5, 700, 701)] == [(5, "new"), (700, "old"), (701, "new")]
+    assert len(lake.rows()) == 402
+
+
+def test_a_batch_of_no_rows_in_a_large_table_is_a_commit_that_changes_nothing(many_files: Lake) -> None:
+    before = many_files.rows()
+    result = replacing(many_files, 2, [])
+    assert (result.outcome, many_files.rows()) == (Outcome.APPLIED, before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("string", "repeat('x', 40) || id"), ("timestamp", "timestamp_micros(id)"), ("decimal(20,0)", "id")]
+)
+def test_keys_whose_statistics_are_cut_are_found_in_a_table_of_many_files(lake: Lake, kind: str, value: str) -> None:
+    shape = schema(("k", kind), ("v", "int"), keys=("k",))
+
+    def batch(number: int, low: int, high: int, parts: int) -> OperationResult:
+        operation = lake.case.operation(number, ApplyMode.APPEND if number == 1 else ApplyMode.MERGE, schema=shape, keys=("k",))
+        frame = lake.spark.range(low, high, 1, parts).selectExpr(f"CAST({value} AS {kind}) k", f"{number} v")
+        return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame))
+
+    batch(1, 0, 400, 40)
+    result = batch(2, 390, 410, 1)
+    assert (result.counts.inserted, result.counts.updated) == (10, 10)
+    stored = lake.spark.read.format("delta").load(lake.path)
+    assert sorted(tuple(row) for row in stored.groupBy("v").count().collect()) == [(1, 390), (2, 20)]

@@ -10,7 +10,16 @@ from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.core.operation.metadata_values import MetadataValues
 from cdc_ops.core.operation.results import KeyRange
-from cdc_ops.core.operation.statement import MOST_FILES, Statement, StoredTable, choose_statement
+from cdc_ops.core.operation.statement import (
+    LEAST_FILES,
+    MOST_FILES,
+    MOST_LITERALS,
+    Statement,
+    StoredTable,
+    can_use_literals,
+    choose_statement,
+    key_condition,
+)
 
 PLAN = MergePlan(mode=ApplyMode.MERGE, keys=("id",), columns=("id", "Name"))
 TABLE = StoredTable(columns=(("id", "int"), ("name", "string")), deletion_vectors=True, files=12)
@@ -60,3 +69,46 @@ def test_of_a_table_of_many_files_those_are_opened_that_literals_leave() -> None
     assert choose_statement(replace(PLAN, prune=RANGES), large, one_row_per_key=True)[0] is Statement.MERGE
     assert choose_statement(PLAN, large, one_row_per_key=True)[0] is Statement.REPLACE  # each file is opened anyway
     assert choose_statement(replace(PLAN, prune=RANGES), replace(TABLE, files=None), one_row_per_key=True)[0] is Statement.REPLACE
+
+
+LARGE = replace(TABLE, files=LEAST_FILES)
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint"])
+def test_few_keys_of_a_large_table_are_looked_for_as_literals(kind: str) -> None:
+    table = replace(LARGE, columns=(("ID", kind), ("name", "string")))
+    assert can_use_literals(PLAN, table, 1)
+    assert can_use_literals(PLAN, table, MOST_LITERALS)
+
+
+@pytest.mark.parametrize(
+    ("keys", "columns", "files", "rows"),
+    [
+        (("id",), TABLE.columns, LEAST_FILES, MOST_LITERALS + 1),
+        (("id",), TABLE.columns, LEAST_FILES, 0),
+        (("id",), TABLE.columns, LEAST_FILES - 1, 10),
+        (("id",), TABLE.columns, None, 10),
+        (("id", "name"), TABLE.columns, LEAST_FILES, 10),
+        *(
+            (("id",), (("id", kind),), LEAST_FILES, 10)
+            for kind in ("string", "date", "decimal(20,0)", "timestamp", "timestamp_ntz", "binary")
+        ),
+    ],
+)
+def test_other_keys_are_looked_for_by_a_join(keys: tuple[str, ...], columns: Any, files: int | None, rows: int) -> None:
+    assert not can_use_literals(replace(PLAN, keys=keys), replace(LARGE, columns=columns, files=files), rows)
+
+
+def test_a_batch_whose_literals_skip_files_is_replaced_in_a_table_of_any_number_of_files() -> None:
+    large, plan = replace(TABLE, files=MOST_FILES + 1), replace(PLAN, prune=RANGES)
+    assert choose_statement(plan, large, one_row_per_key=True, rows=MOST_LITERALS)[0] is Statement.REPLACE
+    assert choose_statement(plan, large, one_row_per_key=True, rows=MOST_LITERALS + 1)[0] is Statement.MERGE
+
+
+def test_the_condition_has_each_key_in_the_list_of_all_and_in_one_group() -> None:
+    text = key_condition("t.id", "bigint", range(45, 0, -1))
+    everything, _, groups = text.partition(" AND ")
+    assert everything == f"t.id IN ({', '.join(f'{key}L' for key in range(1, 46))})"
+    assert groups.count(" IN ") == 3
+    assert [groups.count(f"{key}L") for key in (20, 21, 45)] == [1, 1, 1]
+    assert key_condition("t.d", "tinyint", [-3, -3]) == "t.d IN (-3Y) AND (t.d IN (-3Y))"

@@ -2,9 +2,12 @@
 
 MERGE    reads the keys of the table three times, once of them sorted   every batch
 REPLACE  reads the keys of the table once                               whole rows that overwrite what is there
+    by a join       every file is opened
+    by literals     Delta skips files, and Parquet skips pages, by the keys themselves; few keys, one column, a large table
 """
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +16,15 @@ from cdc_ops.core.operation.merge_plan import MergePlan
 
 MOST_FILES: Final = 1_000
 """Files up to which the footer of each may be read where MERGE, by literals, would open a few."""
+
+
+MOST_LITERALS: Final = 2_000
+"""Rows of a batch up to which its keys are written into the statement: its text stands in the commit, and grows with them."""
+LEAST_FILES: Final = 32
+"""Files from which on it pays: in a smaller table there is little to skip, and the text of the keys has to be read too."""
+KEYS_OF_A_GROUP: Final = 20
+"""Neighbouring keys that one list of the condition has. Spark hands longer lists to Parquet as their two ends only, unless it is told."""
+_SUFFIXES: Final = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 
 
 class Statement(enum.StrEnum):
@@ -42,17 +54,19 @@ class StoredTable:
     files: int | None = None
 
 
-def choose_statement(plan: MergePlan, table: StoredTable, *, one_row_per_key: bool) -> tuple[Statement, str]:
+def choose_statement(plan: MergePlan, table: StoredTable, *, one_row_per_key: bool, rows: int | None = None) -> tuple[Statement, str]:
     """Chooses the statement of a batch.
 
     Args:
         plan: The batch's plan.
         table: The table as it is before the statement.
         one_row_per_key: The batch has been brought to one row per key; MERGE would notice if it had more, REPLACE would insert them.
+        rows: How many rows it has at most, None if that is not known.
 
     Returns:
         The statement, and why it has to be a MERGE; "" for a REPLACE.
     """
+    opens_all = not (rows is not None and can_use_literals(plan, table, rows))
     kept = sorted({name.lower() for name, _ in table.columns} - {name.lower() for name in plan.columns})
     needs = {
         "the whole table is written": plan.mode is not ApplyMode.MERGE,
@@ -65,7 +79,42 @@ def choose_statement(plan: MergePlan, table: StoredTable, *, one_row_per_key: bo
         "the table has no deletion vectors": not table.deletion_vectors,
         "the table has a change data feed": table.change_feed,
         "the table tracks its rows": table.row_tracking,
-        f"the table has more than {MOST_FILES:,} files": bool(plan.prune) and (table.files or 0) > MOST_FILES,
+        f"the table has more than {MOST_FILES:,} files": opens_all and bool(plan.prune) and (table.files or 0) > MOST_FILES,
     }
     reasons = [reason for reason, holds in needs.items() if holds]
     return (Statement.MERGE, reasons[0]) if reasons else (Statement.REPLACE, "")
+
+
+def can_use_literals(plan: MergePlan, table: StoredTable, rows: int) -> bool:
+    """True if a REPLACE finds its rows by the keys as literals.
+
+    The keys are whole numbers: of these Delta keeps exact statistics, and a literal has the column's own type. A decimal would be cast in
+    the condition, where Delta skips nothing, and a date may be one that Python does not have.
+
+    Args:
+        plan: The batch's plan.
+        table: The table as it is before the statement.
+        rows: Rows of the batch, which are its keys.
+    """
+    kinds = {name.lower(): kind for name, kind in table.columns}
+    one = len(plan.keys) == 1 and kinds.get(plan.keys[0].lower(), "") in _SUFFIXES
+    return one and 0 < rows <= MOST_LITERALS and (table.files or 0) >= LEAST_FILES
+
+
+def key_condition(column: str, kind: str, keys: Iterable[int]) -> str:
+    """Returns the condition that is true for rows with one of the keys, and for no others.
+
+    The list of all decides; the groups of neighbours say the same once more, in a form by which files and pages are skipped.
+
+    Args:
+        column: The key column as SQL.
+        kind: Its type in the table, one of those of `can_use_literals`.
+        keys: At least one key.
+
+    >>> key_condition("t.id", "bigint", [3, 1, 2])
+    't.id IN (1L, 2L, 3L) AND (t.id IN (1L, 2L, 3L))'
+    """
+    values = [f"{key}{_SUFFIXES[kind]}" for key in sorted(set(keys))]
+    groups = [values[start : start + KEYS_OF_A_GROUP] for start in range(0, len(values), KEYS_OF_A_GROUP)]
+    either = " OR ".join(f"{column} IN ({', '.join(group)})" for group in groups)
+    return f"{column} IN ({', '.join(values)}) AND ({either})"

@@ -25,8 +25,8 @@ _MEASURED: Final = {
     "rewriteTimeMs": RunPhase.MERGE_REWRITE,
 }
 """What Delta measures of a MERGE, in milliseconds."""
-_REPLACED: Final = "replaceOnCond"
-"""Parameter of a commit that replaced the rows of a condition."""
+_REPLACED: Final = ("replaceOnCond", "predicate")
+"""Parameters of a WRITE that replaced the rows of a condition; a MERGE has the second too."""
 _HARMLESS: Final = ("OPTIMIZE", "VACUUM", "REORG")
 
 
@@ -153,7 +153,8 @@ def _metrics(log: DeltaLog, version: int, info: Mapping[str, Any]) -> Mapping[st
     their deletion vectors; the others are new.
     """
     metrics: Mapping[str, str] = info.get("operationMetrics") or {}
-    if _REPLACED not in (info.get("operationParameters") or {}):
+    parameters = info.get("operationParameters") or {}
+    if info.get("operation") != "WRITE" or not any(name in parameters for name in _REPLACED):
         return metrics
     new = [file for _, file in log.actions(version, "add") if not file.get("deletionVector")]
     written, updated = sum(json.loads(file["stats"])["numRecords"] for file in new), int(metrics.get("numDeletedRows", 0))

@@ -10,7 +10,15 @@ from pyspark.sql import functions as F
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation, app_id
-from cdc_ops.core.operation.statement import Statement, StoredTable, choose_statement
+from cdc_ops.core.operation.statement import (
+    KEYS_OF_A_GROUP,
+    MOST_LITERALS,
+    Statement,
+    StoredTable,
+    can_use_literals,
+    choose_statement,
+    key_condition,
+)
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
@@ -40,6 +48,15 @@ _LOOKED_UP: Final = {
 
 Spark makes none where it expects to broadcast: hence the first. A join is broadcast all the same once the small side is known (second).
 """
+_PUSHED: Final = {
+    "spark.sql.parquet.pushdown.inFilterThreshold": str(KEYS_OF_A_GROUP),
+    f"{_DELTA}.replaceWhere.dataColumns.enabled": "true",
+    f"{_DELTA}.replaceWhere.constraintCheck.enabled": "true",
+}
+"""Parquet gets each group of keys as they are, and reads the pages that may have one; of a longer list it would get the two ends.
+
+Delta refuses a row to be inserted whose key is not among them.
+"""
 _COUNTED: Final = {f"{_DELTA}.stats.collect": "true"}
 """What a REPLACE wrote is counted by the statistics of its files (`lake.log.head`)."""
 _BITS_OF_A_KEY: Final = 24
@@ -68,7 +85,9 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
     """
     plan, rows = batch.plan, batch.rows
     stored = _stored_table(operation) if plan.mode is ApplyMode.MERGE else None
-    statement = choose_statement(plan, stored, one_row_per_key=batch.latest is not None)[0] if stored else Statement.MERGE
+    known = batch.manifest.landed.rows if batch.manifest else None
+    alone = batch.latest is not None
+    statement = choose_statement(plan, stored, one_row_per_key=alone, rows=known)[0] if stored else Statement.MERGE
     names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
     rows = rows.select(*(quoted(name) for name in names))
     conf = {**idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq), USER_METADATA: record}
@@ -102,7 +121,7 @@ def _source(rows: DataFrame, plan: MergePlan, statement: Statement) -> Iterator[
         yield rows, {}
     elif statement is Statement.REPLACE:
         with materialized(rows) as (kept, count):
-            yield kept.coalesce(-(-count // _ROWS_OF_A_FILE) or 1), {**_COMPUTED, **_COUNTED}
+            yield kept.coalesce(-(-count // _ROWS_OF_A_FILE) or 1), {**_COMPUTED, **_COUNTED, **_PUSHED}
     else:  # in the parts that it has: behind a change of them Spark makes no bloom filter
         with materialized(rows.withColumn(_HERE, F.lit(1))) as (kept, count):
             yield kept.where(F.col(_HERE) == 1), {**_COMPUTED, **_LOOKED_UP, **_filter_size(count)}
@@ -119,9 +138,25 @@ def _replace(session: SparkSession, operation: Operation, batch: Batch, view: st
     kinds = {name.lower(): kind for name, kind in stored.columns}
     # As a MERGE does it; a column of the table may be wider than the source's.
     columns = [F.col(quoted(name)).cast(kinds[name.lower()]).alias(name) for name in batch.plan.columns]
-    writer = session.table(view).select(*columns).alias(_SOURCE).write.format("delta").mode("overwrite")
-    condition = replace_condition(_TABLE, _SOURCE, batch.plan)
-    writer.option("replaceOn", condition).option("targetAlias", _TABLE).save(operation.target.path)
+    source = session.table(view).select(*columns)
+    condition = _keys_as_literals(source, batch.plan, stored)
+    writer = source.alias(_SOURCE).write.format("delta").mode("overwrite").option("targetAlias", _TABLE)
+    if condition:
+        writer.option("replaceWhere", condition).save(operation.target.path)
+    else:
+        writer.option("replaceOn", replace_condition(_TABLE, _SOURCE, batch.plan)).save(operation.target.path)
+
+
+def _keys_as_literals(source: DataFrame, plan: MergePlan, stored: StoredTable) -> str:
+    """Returns the condition of the rows to be replaced by literals, "" if they are found by a join. The batch is kept: asking is cheap."""
+    if not can_use_literals(plan, stored, 1):
+        return ""
+    [key] = plan.keys
+    found = [row[0] for row in source.select(quoted(key)).limit(MOST_LITERALS + 1).collect()]
+    if None in found or not can_use_literals(plan, stored, len(found)):
+        return ""
+    kind = next(kind for name, kind in stored.columns if name.lower() == key.lower())
+    return key_condition(f"{_TABLE}.{quoted(key)}", kind, found)
 
 
 def _stored_table(operation: Operation) -> StoredTable:
