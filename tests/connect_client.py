@@ -135,6 +135,17 @@ def leftover(server: str, folder: Path) -> dict[str, Any]:
     return {"left": left}
 
 
+def loaders(server: str, folder: Path) -> dict[str, Any]:
+    """The class loader of a task in three sessions of two applications: Spark keeps the code that it has generated for each of them."""
+    query = "SELECT java_method('org.apache.spark.util.Utils', 'getContextOrSparkClassLoader') FROM range(1)"
+    found = []
+    for _ in range(2):
+        spark = open_connected(server, {})
+        found += [str(session.sql(query).collect()[0][0]) for session in (spark, sibling_session(spark))]
+        close_session(spark)
+    return {"found": found}
+
+
 def _refusal(action: Callable[[], SparkSession]) -> list[str]:
     try:
         close_session(action())

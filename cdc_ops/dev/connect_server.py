@@ -22,7 +22,7 @@ from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.spark.conf import server_conf, store_conf
 from cdc_ops.lake.spark.jars import jar_list
 
-_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_APPLICATION: Final = Path(__file__).with_name("connect_application.py")
 _PATIENCE: Final = 120.0
 _MEMORY: Final = "2g"
 
@@ -116,7 +116,7 @@ class ConnectServer:
         }
         settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
         memory = ("--driver-memory", self._memory, "--jars", jar_list(self._jars))
-        return [str(spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--name", "cdc-ops server", *memory, *settings]
+        return [str(spark_home() / "bin" / "spark-submit"), "--name", "cdc-ops server", *memory, *settings, str(_APPLICATION)]
 
     def _listens(self) -> bool:
         with socket.socket() as probe:

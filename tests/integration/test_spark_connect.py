@@ -236,6 +236,12 @@ def test_settings_of_the_server_are_checked_and_those_of_values_hold(server: Con
     assert found["strict"]
 
 
+def test_sessions_share_the_code_that_the_server_has_generated(server: ConnectServer, tmp_path: Path) -> None:
+    found = ask("loaders", server, tmp_path)["found"]
+    assert len(found) == 4
+    assert len(set(found)) == 1, "each session compiles again what the one before has compiled"
+
+
 def test_files_that_vanish_fail_the_read_and_are_not_left_out(server: ConnectServer, tmp_path: Path) -> None:
     found = ask("vanished", server, tmp_path)
     assert found["before"] == [4, 4]

@@ -71,7 +71,15 @@ def session_conf() -> dict[str, str]:
 
 def server_conf(chosen: Mapping[str, str] = {}) -> dict[str, str]:
     """Returns the settings with which a Spark Connect server is started that cdc-ops works on, sized by what was chosen of its master."""
-    return {**usual_conf(), **machine_conf(cluster_cores(chosen.get)), **needed_conf(), "spark.redaction.string.regex": HIDDEN_OPTIONS}
+    return {
+        **usual_conf(),
+        **machine_conf(cluster_cores(chosen.get)),
+        **needed_conf(),
+        "spark.redaction.string.regex": HIDDEN_OPTIONS,
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        # Sessions share class loaders, and with them the code that Spark has generated and Java has made fast. None of ours brings classes.
+        "spark.sql.artifact.isolation.enabled": "false",
+    }
 
 
 def machine_conf(cores: int | None = None) -> dict[str, str]:
