@@ -23,6 +23,8 @@ LOCAL = ROOT / ".local"
 BENCH = LOCAL / "bench"
 DATABASE = "bench"
 CONNECTION = "bench_db"
+_NOT_OURS = frozenset({"SPARK_HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"})
+"""Variables that a run does not inherit: an installed package has its modules compiled, whatever this process does with its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +171,7 @@ class Bench:
         server = self.server
         url = ConnectionUrl.from_parts(self.kind, server.host, server.port, server.user, server.password, DATABASE)
         return {
-            **{name: value for name, value in os.environ.items() if name not in {"SPARK_HOME", "PYTHONPATH"}},
+            **{name: value for name, value in os.environ.items() if name not in _NOT_OURS},
             "CDC_OPS_HOME": str(self.folder),
             "CDC_OPS_LEDGER": f"sqlite:///{self.folder / 'ledger.db'}",
             "CDC_OPS_JARS": str(LOCAL / "jars"),

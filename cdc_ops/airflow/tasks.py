@@ -17,6 +17,7 @@ from cdc_ops.airflow.assets import emit
 from cdc_ops.airflow.connections import check_spark, source_url
 from cdc_ops.airflow.exceptions import tables_failed, translated
 from cdc_ops.airflow.job_files import expire_journals, summary
+from cdc_ops.airflow.metrics import publish_metrics
 from cdc_ops.airflow.spark.submit import application_environment, source_environment
 from cdc_ops.airflow.task_context import PLANNED, TaskContext, connect, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
@@ -159,6 +160,7 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
         names = [name for group in groups for name in group]
         with translated(), opened(pipeline, context) as here:
             runs = _lines_of_run(here, len(names))
+            publish_metrics(here.context.store, pipeline.name, names)
             expire_journals(pipeline, here.context.store.now())
         for name in names:
             log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")

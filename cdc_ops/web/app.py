@@ -9,13 +9,15 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.middleware.base import RequestResponseEndpoint
 
 from cdc_ops import __version__
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
+from cdc_ops.metrics.families import table_families
+from cdc_ops.metrics.openmetrics import CONTENT_TYPE, openmetrics_text
 from cdc_ops.state.base import StateReader
 from cdc_ops.web import view
 from cdc_ops.web.view import Health, PipelineInfo
@@ -70,6 +72,11 @@ def create_app(
     def table(visible: Annotated[Visible, Depends(visible_pipelines)], pipeline: str, name: str) -> HTMLResponse:
         """Answers with the page of one table."""
         return pages.table(visible, pipeline, name)
+
+    @app.get("/metrics")
+    def metrics(visible: Annotated[Visible, Depends(visible_pipelines)]) -> Response:
+        """Answers with the figures of all tables that the visitor may see, as OpenMetrics text."""
+        return pages.metrics(visible)
 
     @app.get("/style.css")
     def style() -> Response:
@@ -128,6 +135,16 @@ class _Pages:
             return self._page("missing.html", 404, now=now, pipeline=pipeline, name=name)
         row = view.table_row(overview, (visible or {}).get(pipeline, PipelineInfo()), now)
         return self._page("table.html", now=now, row=row, runs=runs)
+
+    def metrics(self, visible: Visible) -> Response:
+        """The figures of all tables that the visitor may see."""
+        try:
+            reader = self._reader()
+            now, overviews = reader.now(), reader.overview()
+        except CdcError as error:
+            return PlainTextResponse(str(error), 503)
+        shown = [item for item in overviews if visible is None or item.state.pipeline in visible]
+        return Response(openmetrics_text(table_families(shown, now)), media_type=CONTENT_TYPE)
 
     def _unavailable(self, error: CdcError) -> HTMLResponse:
         return self._page("unavailable.html", 503, error=str(error))

@@ -1,6 +1,7 @@
-"""Commands on the ledger: status, which looks, and state rebuild, which repairs it."""
+"""Commands on the ledger: status and metrics, which look, and state rebuild, which repairs it."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.session import chosen_pipelines, new_request, opened
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
-from cdc_ops.errors import RequestError
+from cdc_ops.errors import EnvironmentSetupError, RequestError
 
 if TYPE_CHECKING:
     from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -32,6 +33,48 @@ def status(pipeline: Names = None, as_json: Json = False) -> None:
         render.print_json(json_codec.to_data(tuple(rows)))
     else:
         render.print_status(rows)
+
+
+@app.command()
+def metrics(
+    pipeline: Names = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file, at once and as a whole.")] = None,
+) -> None:
+    """Print each table's lag, last run and size as OpenMetrics text, for Prometheus. Reads the ledger; connects to no source.
+
+    With --output, what the node exporter's textfile collector reads: name the file *.prom, and let cron run the command.
+    """
+    from cdc_ops.metrics.families import table_families
+    from cdc_ops.metrics.openmetrics import openmetrics_text
+    from cdc_ops.state.sql import open_reader
+
+    with guarded(as_json=False):
+        reader = open_reader(load_settings(os.environ).ledger)
+        try:
+            found = [row for row in reader.overview() if not pipeline or row.state.pipeline in pipeline]
+            text = openmetrics_text(table_families(found, reader.now()))
+        finally:
+            reader.close()
+        if output is None:
+            typer.echo(text, nl=False)
+        else:
+            _replace_file(output, text)
+
+
+def _replace_file(path: Path, text: str) -> None:
+    """Writes a file that a reader sees as it was or as it is now, never half."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise EnvironmentSetupError(
+            f"The metrics cannot be written to {path}.",
+            why=str(error),
+            data="Nothing was written; the file stays as it was.",
+            next="Create the folder, or let the user of cdc-ops write to it.",
+        ) from error
 
 
 @state_app.command("rebuild")

@@ -1,0 +1,160 @@
+"""Which figures there are of a table, decided from the ledger's values; pure. `openmetrics` writes them for Prometheus, Airflow for StatsD.
+
+All are gauges: the ledger forgets old runs, so nothing that is counted over them would only grow.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_ops.state.base import TableOverview
+from cdc_ops.state.table_run import TableRun, TableRunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One value of a table.
+
+    Args:
+        pipeline, table: Of which table; `table` is `schema.table`.
+        value: In the unit of its family; 1 and 0 for true and false.
+        part: What it is a part of the family of, e.g. `inserted` of the rows; "" where a family has one value per table.
+    """
+
+    pipeline: str
+    table: str
+    value: float
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """The values of all tables that mean the same.
+
+    Args:
+        name: Without the prefix `cdc_ops_`; ends in its unit.
+        meaning: One sentence.
+        samples: Tables of which nothing is known have none.
+        part_name: The label of `Sample.part`, "" if there is none.
+    """
+
+    name: str
+    meaning: str
+    samples: tuple[Sample, ...]
+    part_name: str = ""
+
+
+def table_families(overviews: Iterable[TableOverview], now: datetime) -> tuple[Family, ...]:
+    """Returns the figures of tables.
+
+    Args:
+        overviews: From the ledger.
+        now: The ledger's clock, UTC.
+    """
+    known = tuple(overviews)
+    return (*_of_tables(known, now), *_of_last_runs(known), *_of_files(known))
+
+
+def lag_seconds(overview: TableOverview, now: datetime) -> float | None:
+    """Returns how far a table is behind its source, None if it has never been read to the end."""
+    fresh_at = overview.state.progress.fresh_at
+    return None if fresh_at is None else max((now - fresh_at).total_seconds(), 0.0)
+
+
+def _of_tables(overviews: tuple[TableOverview, ...], now: datetime) -> tuple[Family, ...]:
+    return (
+        _family(
+            "lag_seconds",
+            "How far the table is behind its source; it grows while no run comes.",
+            [(one, lag_seconds(one, now)) for one in overviews],
+        ),
+        _family(
+            "missing_at_source",
+            "1 if the source no longer shows the table.",
+            [(one, float(one.state.missing_since is not None)) for one in overviews],
+        ),
+        _family(
+            "leased",
+            "1 if a run holds the table now.",
+            [(one, float(one.lease is not None)) for one in overviews],
+        ),
+    )
+
+
+def _of_last_runs(overviews: tuple[TableOverview, ...]) -> tuple[Family, ...]:
+    runs = [(one, one.last_run) for one in overviews if one.last_run is not None]
+    counted = ("read", "inserted", "updated", "deleted")
+    return (
+        _family(
+            "last_run_started_timestamp_seconds",
+            "When the table's last run began, Unix time.",
+            [(one, run.timing.started_at.timestamp()) for one, run in runs],
+        ),
+        _family(
+            "last_run_failed",
+            "1 if the table's last run failed.",
+            [(one, float(run.status is TableRunStatus.FAILED)) for one, run in runs],
+        ),
+        _family(
+            "last_run_waits_for_somebody",
+            "1 if the table's archive misses events, and it goes on only when somebody has acted.",
+            [(one, float(run.waits_for_somebody)) for one, run in runs],
+        ),
+        Family(
+            name="last_run_rows",
+            meaning="Rows that the table's last run read, inserted, updated and deleted.",
+            samples=tuple(_sample(one, getattr(run.result.counts, part), part) for one, run in runs for part in counted),
+            part_name="operation",
+        ),
+        _family(
+            "last_run_late_rows",
+            "Rows that turned up below the watermark, and were merged: the lookback is too short.",
+            [(one, run.result.late_rows) for one, run in runs],
+        ),
+        _family(
+            "last_run_late_by_seconds",
+            "How far below the watermark the oldest late row was.",
+            [(one, run.result.max_commit_lag) for one, run in runs],
+        ),
+        _family(
+            "last_run_quarantined_records",
+            "Records that the last run set aside.",
+            [(one, run.result.counts.quarantined) for one, run in runs],
+        ),
+        _family(
+            "last_run_written_bytes",
+            "Bytes that the last run wrote to the table.",
+            [(one, run.result.counts.bytes) for one, run in runs],
+        ),
+        Family(
+            name="last_run_phase_seconds",
+            meaning="What the table's last run spent its time on.",
+            samples=tuple(phase for one, run in runs for phase in _phases(one, run)),
+            part_name="phase",
+        ),
+    )
+
+
+def _of_files(overviews: tuple[TableOverview, ...]) -> tuple[Family, ...]:
+    sized = [(one, one.stats) for one in overviews if one.stats is not None]
+    return (
+        _family("delta_files", "Data files of the Delta table.", [(one, stats.files) for one, stats in sized]),
+        _family("delta_size_bytes", "Their size together.", [(one, stats.size_bytes) for one, stats in sized]),
+        _family(
+            "delta_deleted_rows",
+            "Rows that deletion vectors leave out of its files.",
+            [(one, stats.deleted_rows) for one, stats in sized],
+        ),
+    )
+
+
+def _phases(overview: TableOverview, run: TableRun) -> tuple[Sample, ...]:
+    return tuple(_sample(overview, one.seconds, one.phase.value) for one in run.timing.phases)
+
+
+def _family(name: str, meaning: str, values: Iterable[tuple[TableOverview, float | None]]) -> Family:
+    return Family(name=name, meaning=meaning, samples=tuple(_sample(one, value) for one, value in values if value is not None))
+
+
+def _sample(overview: TableOverview, value: float, part: str = "") -> Sample:
+    return Sample(pipeline=overview.state.pipeline, table=str(overview.state.table), value=float(value), part=part)

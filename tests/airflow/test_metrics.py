@@ -1,0 +1,78 @@
+"""The figures of a run's tables in Airflow's metrics, received from its own StatsD client."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+from airflow.sdk.observability import stats
+from airflow.sdk.observability.metrics import stats_utils
+
+from cdc_ops.airflow.metrics import publish_metrics
+from cdc_ops.state.base import StateReader
+from cdc_ops.state.sql import open_reader
+from tests.status_case import fill_ledger
+
+pytestmark = [pytest.mark.airflow]
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A socket that Airflow's StatsD client sends to, as in a task of an installation with `[metrics] statsd_on`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving:
+        receiving.bind(("127.0.0.1", 0))
+        receiving.settimeout(5)
+        settings = {"STATSD_ON": "True", "STATSD_HOST": "127.0.0.1", "STATSD_PORT": str(receiving.getsockname()[1])}
+        for name, value in settings.items():
+            monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
+        client = stats_utils.get_stats_factory()()
+        stats.initialize(factory=lambda: client, export_legacy_names=True)
+        yield receiving
+        client.statsd.close()
+        monkeypatch.undo()
+        stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=True)
+
+
+def gauges(receiving: socket.socket) -> dict[str, float]:
+    """The gauges that have arrived, by name."""
+    found: dict[str, float] = {}
+    while True:
+        try:
+            packet = receiving.recv(65_536).decode("ascii")
+        except TimeoutError:
+            return found
+        receiving.settimeout(0.5)
+        for line in packet.splitlines():
+            name, _, rest = line.partition(":")
+            value, _, kind = rest.partition("|")
+            assert kind == "g"
+            found[name] = float(value)
+
+
+def test_each_table_of_a_run_has_gauges_of_its_own(receiver: socket.socket, tmp_path: Path) -> None:
+    reader = open_reader(fill_ledger(tmp_path / "ledger.db"))
+    overviews = {str(one.state.table): one for one in reader.overview("shop")}
+    assert {"shop.orders", "shop.customers"} < set(overviews)
+    publish_metrics(reader, "shop", ["shop.orders"])
+    found = gauges(receiver)
+    orders = overviews["shop.orders"]
+    assert orders.last_run is not None
+    assert found["airflow.cdc_ops.shop.shop.orders.last_run_rows.inserted"] == orders.last_run.result.counts.inserted
+    assert found["airflow.cdc_ops.shop.shop.orders.last_run_failed"] == 0
+    assert found["airflow.cdc_ops.shop.shop.orders.lag_seconds"] > 0
+    assert found["airflow.cdc_ops.lag_seconds"] == found["airflow.cdc_ops.shop.shop.orders.lag_seconds"]
+    assert not [name for name in found if "customers" in name]
+
+
+class LedgerAway:
+    """A ledger that has gone."""
+
+    def overview(self, pipeline: str) -> None:
+        raise OSError(f"the ledger of {pipeline} is away")
+
+
+def test_monitoring_that_fails_fails_no_run(caplog: pytest.LogCaptureFixture) -> None:
+    publish_metrics(cast("StateReader", LedgerAway()), "shop", ["shop.orders"])
+    assert "were not sent" in caplog.text
+    assert "the ledger of shop is away" in caplog.text

@@ -1,0 +1,109 @@
+"""What monitoring reads: the figures of tables as OpenMetrics text, by the command and by the page, read back by Prometheus' own parser."""
+
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+from cdc_ops.cli import app
+from cdc_ops.metrics.families import lag_seconds
+from cdc_ops.state.base import StateReader
+from cdc_ops.state.sql import open_reader
+from cdc_ops.web.app import create_app
+from cdc_ops.web.view import PipelineInfo
+from tests.status_case import fill_ledger
+
+Values = dict[tuple[str, ...], float]
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return fill_ledger(tmp_path_factory.mktemp("ledger") / "ledger.db")
+
+
+@pytest.fixture(scope="module")
+def reader(ledger: str) -> StateReader:
+    return open_reader(ledger)
+
+
+def parsed(text: str) -> dict[str, Values]:
+    """The values by family; the key has table and part."""
+    families = {}
+    for family in text_string_to_metric_families(text):  # type: ignore[no-untyped-call]
+        assert family.documentation
+        names = [name for sample in family.samples for name in sample.labels if name not in ("pipeline", "table")]
+        part = names[0] if names else ""
+        families[family.name] = {
+            tuple(text for text in (sample.labels["table"], sample.labels.get(part, "")) if text): sample.value for sample in family.samples
+        }
+    assert families
+    return families
+
+
+def command(ledger: str, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    monkeypatch.setenv("CDC_OPS_LEDGER", ledger)
+    result = CliRunner().invoke(app, ["metrics", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_command_says_of_each_table_what_the_ledger_says(ledger: str, reader: StateReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = parsed(command(ledger, monkeypatch))
+    overviews = {str(one.state.table): one for one in reader.overview()}
+    assert len(overviews) > 5
+    read = {table: one for table, one in overviews.items() if one.state.progress.fresh_at is not None}
+    assert 0 < len(read) < len(overviews), "tables that were never read have no lag"
+    assert set(found["cdc_ops_lag_seconds"]) == {(table,) for table in read}
+    for table, one in read.items():
+        lag = lag_seconds(one, reader.now())
+        assert lag is not None
+        assert found["cdc_ops_lag_seconds"][(table,)] == pytest.approx(lag, abs=60)
+    ran = {table: one.last_run for table, one in overviews.items() if one.last_run is not None}
+    assert found["cdc_ops_last_run_failed"] == {(table,): float(run.status == "failed") for table, run in ran.items()}
+    assert sum(found["cdc_ops_last_run_failed"].values()) == 1
+    rows = found["cdc_ops_last_run_rows"]
+    assert len(rows) == 4 * len(ran)
+    assert any(rows.values())
+    for table, run in ran.items():
+        counts = run.result.counts
+        assert [rows[table, part] for part in ("read", "inserted", "updated", "deleted")] == [
+            counts.read,
+            counts.inserted,
+            counts.updated,
+            counts.deleted,
+        ]
+    assert found["cdc_ops_last_run_late_rows"] == {(table,): run.result.late_rows for table, run in ran.items()}
+    assert sum(found["cdc_ops_leased"].values()) == sum(one.lease is not None for one in overviews.values()) > 0
+    assert {table for (table,) in found["cdc_ops_delta_size_bytes"]} == {table for table, one in overviews.items() if one.stats}
+
+
+def test_a_file_is_replaced_as_a_whole_and_has_only_the_pipelines_that_were_asked_for(
+    ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "cdc_ops.prom"
+    target.write_text("of yesterday")
+    assert command(ledger, monkeypatch, "--pipeline", "clickstream", "--output", str(target)) == ""
+    few, every = parsed(target.read_text()), parsed(command(ledger, monkeypatch))
+    assert 0 < len(few["cdc_ops_leased"]) < len(every["cdc_ops_leased"])
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+def test_a_file_that_cannot_be_written_is_an_error_that_says_so(ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_OPS_LEDGER", ledger)
+    result = CliRunner().invoke(app, ["metrics", "--output", str(tmp_path / "missing" / "x.prom")])
+    assert result.exit_code != 0
+    assert "cannot be written" in result.output
+    assert "next:" in result.output
+
+
+def test_the_page_shows_the_figures_of_the_pipelines_that_the_visitor_may_see(reader: StateReader) -> None:
+    answers = [
+        TestClient(create_app(lambda: reader, visible_pipelines=lambda visible=visible: visible)).get("/metrics")
+        for visible in (None, {"clickstream": PipelineInfo()}, {})
+    ]
+    assert all(answer.status_code == 200 for answer in answers)
+    assert all(answer.headers["content-type"].startswith("application/openmetrics-text") for answer in answers)
+    every, some, none = (len(parsed(answer.text)["cdc_ops_leased"]) for answer in answers)
+    assert every > some > none == 0
