@@ -72,5 +72,10 @@ def warm_up() -> int:
     return compiler.warm_up()
 
 
-_KERNELS = ("cdc_ops.decode.text_columns", "cdc_ops.decode.wire.mysql_packets")
+_KERNELS = (
+    "cdc_ops.decode.text_columns",
+    "cdc_ops.decode.wire.mysql_packets",
+    "cdc_ops.decode.binlog.events",
+    "cdc_ops.decode.binlog.rows",
+)
 """Modules with kernels: a new one has its name here."""

@@ -78,8 +78,7 @@ class Batch:
         match field.kind:
             case Kind.STRING | Kind.BINARY:
                 raw = value.encode() if isinstance(value, str) else bytes(value)
-                start = len(self._aside)
-                self._aside += raw
+                start = self.put_aside(raw)
                 return start, start + len(raw), ASIDE
             case Kind.DECIMAL:
                 return *_decimal_words(field, value), VALUE
@@ -95,6 +94,12 @@ class Batch:
                 return _micros(value, _EPOCH), 0, VALUE
             case Kind.INTEGER | Kind.BOOLEAN:
                 return _in_range(field, int(value)), 0, VALUE
+
+    def put_aside(self, raw: bytes) -> int:
+        """Puts bytes into the batch's own buffer, until `clear`, for cells in the state ASIDE; returns where they begin."""
+        start = len(self._aside)
+        self._aside += raw
+        return start
 
     def record_batch(self, data: Bytes, rows: int) -> pa.RecordBatch:
         """Hands the rows over: a record batch of its own memory.

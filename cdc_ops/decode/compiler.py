@@ -79,6 +79,11 @@ def helper(function: Function) -> Function:
     return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
+def inlined(function: Function) -> Function:
+    """Compiles a helper into its caller's code: for loops over values, where passing arrays on would cost more than the work."""
+    return numba.njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
 def kernel(signature: Any) -> Callable[[Function], Function]:
     """Makes a function that Python calls a kernel; what kernels share is a `helper`, because they cannot call each other.
 

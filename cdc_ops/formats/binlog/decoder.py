@@ -228,26 +228,15 @@ class _Decoder:
             elif kind in QUERIES:
                 yield from self._definition(event)
             elif kind == EventType.TRANSACTION_PAYLOAD:
-                for inner in _unpacked_events(event):
+                for inner in unpacked_events(event):
                     yield from self._inner(inner)
         except MalformedBytesError as error:
             raise refusals.damaged(self._file.name, event.offset, f"{name_of(kind)}: {error}") from None
 
     def _inner(self, event: RawEvent) -> Iterator[Change]:
-        kind = event.header.type
-        if kind in QUERIES:
-            query = read_query(event.body, compressed=kind == EventType.MARIADB_QUERY_COMPRESSED)
-            statement = kind_of(query.sql)
-            if statement is StatementKind.CHANGE:
-                raise refusals.statement(self._file.name, event.offset, query.sql)
-            if statement in (StatementKind.ROLLBACK, StatementKind.ROLLBACK_TO):
-                what = "a ROLLBACK within a compressed transaction"
-                raise refusals.not_understood(self._file.name, event.offset, what, "Take a new snapshot of the tables, behind this file.")
-        if kind == EventType.TABLE_MAP or kind in ROWS or kind in QUERIES:
+        check_inner(self._file.name, event)
+        if event.header.type == EventType.TABLE_MAP or event.header.type in ROWS or event.header.type in QUERIES:
             yield from self._decoded(event)
-        elif kind not in _WITHIN_PAYLOADS:
-            what = f"{name_of(kind)} within a compressed transaction"
-            raise refusals.not_understood(self._file.name, event.offset, what, "Use a version of cdc-ops that knows the event.")
 
     def _describe(self, event: RawEvent) -> None:
         description = self._file.scan.description
@@ -300,7 +289,28 @@ _WITHIN_PAYLOADS: Final = frozenset(
 )
 
 
-def _unpacked_events(event: RawEvent) -> Iterator[RawEvent]:
+def check_inner(file: str, event: RawEvent) -> None:
+    """Refuses an event that must not stand within a compressed transaction, or whose meaning there is not known.
+
+    Raises:
+        BinlogError: a statement changes rows or takes them back, or the type of the event is not known.
+        MalformedBytesError: a statement is not whole.
+    """
+    kind = event.header.type
+    if kind in QUERIES:
+        query = read_query(event.body, compressed=kind == EventType.MARIADB_QUERY_COMPRESSED)
+        statement = kind_of(query.sql)
+        if statement is StatementKind.CHANGE:
+            raise refusals.statement(file, event.offset, query.sql)
+        if statement in (StatementKind.ROLLBACK, StatementKind.ROLLBACK_TO):
+            what = "a ROLLBACK within a compressed transaction"
+            raise refusals.not_understood(file, event.offset, what, "Take a new snapshot of the tables, behind this file.")
+    elif kind != EventType.TABLE_MAP and kind not in ROWS and kind not in _WITHIN_PAYLOADS:
+        what = f"{name_of(kind)} within a compressed transaction"
+        raise refusals.not_understood(file, event.offset, what, "Use a version of cdc-ops that knows the event.")
+
+
+def unpacked_events(event: RawEvent) -> Iterator[RawEvent]:
     """Yields the events of a compressed transaction, which have neither checksums nor positions.
 
     Raises:
