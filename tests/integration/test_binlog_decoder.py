@@ -241,6 +241,29 @@ def fill_narrow(session: Session) -> None:
     )
 
 
+def fill_partly_undone(session: Session) -> None:
+    """A table `t` in transactions of every kind, of which some are undone, as a whole or from a savepoint on."""
+    session.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    session.run("BEGIN", "INSERT INTO t VALUES (3, 'c')", "SAVEPOINT s", "INSERT INTO t VALUES (4, 'no')", "ROLLBACK TO s", "COMMIT")
+    session.run("BEGIN", "INSERT INTO t VALUES (5, 'no')", "ROLLBACK")
+    session.run("CREATE TEMPORARY TABLE apart (a INT)", "INSERT INTO apart VALUES (1)", "BEGIN", "INSERT INTO t VALUES (6, 'd')")
+    session.run(
+        "SAVEPOINT q",
+        "INSERT INTO t VALUES (7, 'no')",
+        "INSERT INTO apart VALUES (2)",
+        "ROLLBACK TO q",
+        "COMMIT",
+        "DROP TEMPORARY TABLE apart",
+    )
+    for name, decision in (("yes", "COMMIT"), ("no", "ROLLBACK")):
+        key = 8 if name == "yes" else 9
+        session.run(f"XA START '{name}'", f"INSERT INTO t VALUES ({key}, '{name}')", f"XA END '{name}'", f"XA PREPARE '{name}'")
+        session.run(f"XA {decision} '{name}'")
+    session.run("XA START 'one'", "INSERT INTO t VALUES (10, 'one')", "XA END 'one'", "XA COMMIT 'one' ONE PHASE")
+    session.run("INSERT INTO t VALUES (1, 'z') ON DUPLICATE KEY UPDATE v = 'z'", "REPLACE INTO t VALUES (2, 'r')")
+    session.run("CREATE TABLE copied AS SELECT * FROM t", "UPDATE t SET id = 100 WHERE id = 10", "ALTER TABLE t ADD n INT DEFAULT 5")
+
+
 def test_rows_of_every_type_equal_what_the_servers_own_tool_prints_and_what_the_tables_hold(session: Session, tool: Tool) -> None:
     session.begin_file()
     fill_wide(session)
@@ -294,25 +317,7 @@ def test_json_of_mysql_is_the_text_that_mysql_shows_after_partial_updates_too_an
 
 def test_only_what_was_committed_comes_out(session: Session) -> None:
     session.begin_file()
-    session.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
-    session.run("BEGIN", "INSERT INTO t VALUES (3, 'c')", "SAVEPOINT s", "INSERT INTO t VALUES (4, 'no')", "ROLLBACK TO s", "COMMIT")
-    session.run("BEGIN", "INSERT INTO t VALUES (5, 'no')", "ROLLBACK")
-    session.run("CREATE TEMPORARY TABLE apart (a INT)", "INSERT INTO apart VALUES (1)", "BEGIN", "INSERT INTO t VALUES (6, 'd')")
-    session.run(
-        "SAVEPOINT q",
-        "INSERT INTO t VALUES (7, 'no')",
-        "INSERT INTO apart VALUES (2)",
-        "ROLLBACK TO q",
-        "COMMIT",
-        "DROP TEMPORARY TABLE apart",
-    )
-    for name, decision in (("yes", "COMMIT"), ("no", "ROLLBACK")):
-        key = 8 if name == "yes" else 9
-        session.run(f"XA START '{name}'", f"INSERT INTO t VALUES ({key}, '{name}')", f"XA END '{name}'", f"XA PREPARE '{name}'")
-        session.run(f"XA {decision} '{name}'")
-    session.run("XA START 'one'", "INSERT INTO t VALUES (10, 'one')", "XA END 'one'", "XA COMMIT 'one' ONE PHASE")
-    session.run("INSERT INTO t VALUES (1, 'z') ON DUPLICATE KEY UPDATE v = 'z'", "REPLACE INTO t VALUES (2, 'r')")
-    session.run("CREATE TABLE copied AS SELECT * FROM t", "UPDATE t SET id = 100 WHERE id = 10", "ALTER TABLE t ADD n INT DEFAULT 5")
+    fill_partly_undone(session)
     file = session.end_file()
     assert_as_table(session, file, "copied")
     assert {key: row["v"] for key, row in folded(file, "t").items()} == {row["id"]: row["v"] for row in session.run("SELECT * FROM t")}
