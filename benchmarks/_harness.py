@@ -255,7 +255,7 @@ class _Watch:
         page = os.sysconf("SC_PAGE_SIZE")
         while True:
             total = 0
-            for pid in _family(self._root):
+            for pid in family(self._root):
                 try:
                     total += int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * page
                     self._ticks[pid] = sum(int(number) for number in _stat(pid)[11:13])
@@ -272,7 +272,7 @@ def _stat(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
 
 
-def _family(root: int) -> Iterable[int]:
+def family(root: int) -> Iterable[int]:
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

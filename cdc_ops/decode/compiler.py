@@ -48,11 +48,13 @@ class Kernel:
     Args:
         function: What is compiled.
         signature: numba's types of its arguments and its result.
+        options: numba's options.
     """
 
-    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+    def __init__(self, function: Callable[..., Any], signature: Any, options: dict[str, Any]) -> None:
         self._function = function
         self._signature = signature
+        self._options = options
         self._compiled: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -63,7 +65,7 @@ class Kernel:
         """Returns numba's dispatcher, compiled or loaded."""
         if self._compiled is None:
             with _cache_folder(Path(self._function.__code__.co_filename).parent) as cached:
-                dispatcher = numba.njit(cache=cached, **_OPTIONS)(self._function)
+                dispatcher = numba.njit(cache=cached, **self._options)(self._function)
                 dispatcher.compile(self._signature)
             dispatcher.disable_compile()
             self._compiled = dispatcher
@@ -84,15 +86,17 @@ def inlined(function: Function) -> Function:
     return numba.njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
-def kernel(signature: Any) -> Callable[[Function], Function]:
+def kernel(signature: Any, *, makes_arrays: bool = True) -> Callable[[Function], Function]:
     """Makes a function that Python calls a kernel; what kernels share is a `helper`, because they cannot call each other.
 
     Args:
         signature: numba's types, e.g. `types.int64(BYTES, types.int64)`.
+        makes_arrays: False if neither it nor a helper of its makes one. Then numba need not count who holds them, which takes half of the
+            time where helpers get arrays.
     """
 
     def decorate(function: Function) -> Function:
-        made = Kernel(function, signature)
+        made = Kernel(function, signature, _OPTIONS if makes_arrays else {**_OPTIONS, "_nrt": False})
         kernels.append(made)
         return made  # type: ignore[return-value]
 

@@ -230,6 +230,12 @@ def _mutations() -> st.SearchStrategy[list[tuple[int, int]]]:
     return st.lists(st.tuples(st.sampled_from(places), st.integers(0, 255)), min_size=1, max_size=6)
 
 
+def test_two_columns_of_the_same_name_are_damage() -> None:
+    named = with_checksums(DATA.replace(b"\2id\4name", b"\3abc\3abc"), WHOLE.offsets)
+    with pytest.raises(BinlogDamagedError, match="two columns have the same name"):
+        list(opened(named).changes())
+
+
 @settings(max_examples=400)
 @example(changes=[(382, 254)])  # the type of a string in the metadata of a column
 @given(_mutations())

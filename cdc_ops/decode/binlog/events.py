@@ -266,7 +266,7 @@ def _take_rows(data: Bytes, state: Int64s, tables: KnownTables, events: RowEvent
     return _STOP_END
 
 
-@kernel(types.int64(BYTES, INT64S, KNOWN_TABLES, ROW_EVENTS))
+@kernel(types.int64(BYTES, INT64S, KNOWN_TABLES, ROW_EVENTS), makes_arrays=False)
 def list_rows(data: Bytes, state: Int64s, tables: KnownTables, events: RowEvents) -> int:
     """Walks from `Place.AT` to `Place.END`, and lists the events with rows that are asked for.
 

@@ -159,14 +159,15 @@ def _image(
     at = nulls + ((there + 7) >> 3)
     if at > end:
         return -1
-    seen = 0
+    seen, bits, is_whole = 0, np.uint8(0), there == count
     for number in range(count):
-        if there < count and not _bit(data, present, number):
+        if not is_whole and not _bit(data, present, number):
             continue
         column = first + number
         size, target = layout.columns[column, 0], layout.columns[column, 4]
         wanted = row >= 0 and target >= 0
-        is_null = _bit(data, nulls, seen)
+        bits = bits >> np.uint8(1) if seen & 7 else data[nulls + (seen >> 3)]
+        is_null = bits & np.uint8(1)
         seen += 1
         if is_null:
             if wanted:
@@ -262,7 +263,7 @@ def _make_absent(layout: Layout, first: int, count: int, cells: Cells, into: tup
                 cells.state[target + images, row] = _ABSENT
 
 
-@kernel(types.int64(BYTES, ROW_EVENTS, INT64S, LAYOUT, OUTPUT, INT64S))
+@kernel(types.int64(BYTES, ROW_EVENTS, INT64S, LAYOUT, OUTPUT, INT64S), makes_arrays=False)
 def decode_rows(data: Bytes, events: RowEvents, chosen: Int64s, layout: Layout, out: Output, cursor: Int64s) -> int:
     """Decodes the rows of events of one target, until all are done or the cells are full.
 

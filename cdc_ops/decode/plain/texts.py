@@ -1,6 +1,6 @@
 """Texts as they stand: whether bytes are UTF-8. Numba functions that a kernel calls."""
 
-# mypy: disable-error-code="return-value, assignment, arg-type"
+# mypy: disable-error-code="return-value, assignment, arg-type, no-any-return"
 # numba finds the types of these functions; their annotations are for readers, who need not tell int from int64.
 
 import numpy as np
@@ -18,6 +18,13 @@ def is_ascii(data: Bytes, start: int, end: int) -> bool:
 
 
 @helper
+def _eight(data: Bytes, at: int) -> int:
+    """Returns the bits that are set in any of eight bytes."""
+    first = data[at] | data[at + 1] | data[at + 2] | data[at + 3]
+    return first | data[at + 4] | data[at + 5] | data[at + 6] | data[at + 7]
+
+
+@helper
 def is_utf8(data: Bytes, start: int, end: int) -> bool:
     """True for what Python decodes as UTF-8: the shortest form of each sign, no surrogates, nothing above U+10FFFF."""
     if is_ascii(data, start, end):
@@ -26,7 +33,7 @@ def is_utf8(data: Bytes, start: int, end: int) -> bool:
     while at < end:
         first = data[at]
         if first < 0x80:
-            at += 1
+            at += 8 if at + 8 <= end and _eight(data, at) < 128 else 1
             continue
         more = _following(first)
         if more == 0 or at + more >= end or not _begins_well(first, data[at + 1]):

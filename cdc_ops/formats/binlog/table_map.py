@@ -301,6 +301,8 @@ def _described(plain: list[BinlogColumn], optional: _Optional) -> Iterator[Binlo
     signs = _signs(plain, optional.signs)
     if optional.names and len(optional.names) != len(plain):
         raise MalformedBytesError(f"there are {len(optional.names)} names for {len(plain)} columns")
+    if len(set(optional.names)) < len(optional.names):
+        raise MalformedBytesError("two columns have the same name")
     labels = {kind: iter(lists) for kind, lists in optional.labels.items()}
     for at, column in enumerate(plain):
         collations = optional.label_collations if column.has_labels else optional.collations

@@ -1,0 +1,271 @@
+"""Rows of a binlog of MariaDB decoded: by kernels, by the reference decoder, through Spark, and by other tools.
+
+    python -m benchmarks.binlog [--rows 1000000] [--peers FOLDER] [--java FOLDER]
+
+Two files of one server, with as many rows of 12 columns each: of one table, and of twenty. Peers are optional: in the one folder is what
+`pip install --no-deps --target FOLDER mysql-replication` put there, in the other are the jars of `com.zendesk:mysql-binlog-connector-java`.
+Ratios are those of rows in a processor second, except between one and two cores.
+"""
+
+import argparse
+import importlib
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from benchmarks._harness import BENCH, DATABASE, cpu_of, family, report, running_server
+from benchmarks._rows import FILL, create
+from cdc_ops.core.binlog.event_stream import EventStream
+from cdc_ops.core.binlog.events import HEADER_SIZE, EventType
+from cdc_ops.decode import warm_up
+from cdc_ops.decode.program import Field, Program
+from cdc_ops.dev import mariadb_binlog
+from cdc_ops.formats.binlog.decoder import BinlogFile, RowChange
+from cdc_ops.formats.binlog.files import open_binlog
+from cdc_ops.formats.fast_binlog.change_batches import Target
+from cdc_ops.formats.fast_binlog.changes import TableChanges
+from cdc_ops.formats.fast_binlog.data_source import BinlogDataSource
+
+COLUMNS: Final = {
+    **{"id": "decimal(20,0)", "customer_id": "int", "status": "string", "total": "decimal(12,2)", "currency": "string"},
+    **{"quantity": "smallint", "weight": "double", "note": "string", "express": "tinyint", "ordered_on": "date"},
+    **{"created_at": "timestamp_ntz", "updated_at": "timestamp_ntz"},
+}
+TABLES: Final = 20
+STATEMENT_ROWS: Final = {"one": 100_000, "twenty": 2_500}
+SLOW_ROWS: Final = 50_000
+"""Rows that slow decoders get; their rate does not depend on the number."""
+JAVA: Final = """
+import com.github.shyiko.mysql.binlog.*;
+import com.github.shyiko.mysql.binlog.event.*;
+import java.io.*;
+import java.lang.management.*;
+
+public class Peer {
+    public static void main(String[] arguments) throws Exception {
+        var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+        for (int turn = 0; turn < 4; turn++) {
+            long rows = 0, wall = System.nanoTime(), used = system.getProcessCpuTime();
+            try (var reader = new BinaryLogFileReader(new BufferedInputStream(new FileInputStream(arguments[0]), 1 << 20))) {
+                for (Event event; (event = reader.readEvent()) != null; )
+                    if (event.getData() instanceof WriteRowsEventData data) rows += data.getRows().size();
+            }
+            System.out.println(rows + " " + (System.nanoTime() - wall) / 1e9 + " " + (system.getProcessCpuTime() - used) / 1e9);
+        }
+    }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The best of some equal runs, by processor seconds."""
+
+    name: str
+    rows: int
+    wall: float
+    processor: float
+
+    @property
+    def per_processor_second(self) -> float:
+        return self.rows / self.processor
+
+    @property
+    def per_second(self) -> float:
+        return self.rows / self.wall
+
+    def line(self) -> str:
+        return (
+            f"{self.name:<46} {self.per_processor_second:>12,.0f} rows in a processor second,"
+            f" {self.rows:>9,} rows in {self.wall:6.2f} s ({self.processor:.2f} s of processor time)"
+        )
+
+
+def measured(name: str, work: Callable[[], int], repeats: int = 3) -> Rate:
+    """Measures this process and its children."""
+    found = []
+    for _ in range(repeats):
+        used, start = processor_seconds(), time.monotonic()
+        rows = work()
+        found.append(Rate(name, rows, time.monotonic() - start, processor_seconds() - used))
+    best = min(found, key=lambda rate: rate.processor)
+    print(best.line(), flush=True)
+    return best
+
+
+def processor_seconds() -> float:
+    ended = os.times()
+    return ended.children_user + ended.children_system + sum(cpu_of(pid) for pid in family(os.getpid()))
+
+
+def files(rows: int) -> dict[str, Path]:
+    """Makes the files unless they are there: closed binlogs with inserts of one table, and of twenty in turn."""
+    folder = BENCH / f"binlogs-{rows}"
+    made = {"one": folder / "one.000001", "twenty": folder / "twenty.000001"}
+    if all(path.exists() for path in made.values()):
+        return made
+    folder.mkdir(parents=True, exist_ok=True)
+    with running_server() as server:
+        for name, path in made.items():
+            tables = ["orders"] if name == "one" else [f"orders_{number}" for number in range(TABLES)]
+            server.execute(*(f"DROP TABLE IF EXISTS {table}" for table in tables), *map(create, tables), database=DATABASE)
+            begun = server.execute("FLUSH BINARY LOGS", "SHOW BINARY LOGS")[-1][0]
+            step = STATEMENT_ROWS[name]
+            for first in range(1, rows // len(tables) + 1, step):
+                numbers = f"seq_{first}_to_{first + step - 1}"
+                server.execute(*(FILL.format(table=table, numbers=numbers) for table in tables), database=DATABASE)
+            server.execute("FLUSH BINARY LOGS")
+            path.write_bytes((server.data / str(begun)).read_bytes())
+    return made
+
+
+def kernels(file: BinlogFile, table: str) -> int:
+    program = Program.of([Field.of(column, ddl) for column, ddl in COLUMNS.items()])
+    target = Target(database=DATABASE, table=table, program=program)
+    changes = TableChanges(file.name, np.memmap(file.name, np.uint8, "r"), file.scan, target)
+    return sum(change.rows.num_rows for change in changes.read(4, file.scan.complete_to))
+
+
+def reference(file: BinlogFile) -> int:
+    rows = (change for change in file.changes() if isinstance(change, RowChange))
+    return sum(1 for _ in itertools.islice(rows, SLOW_ROWS))
+
+
+def mysql_replication(file: BinlogFile) -> int:
+    """Its wrapper of packets over the events of the file, as its own tests read files."""
+    packet_of: Any = importlib.import_module("pymysql.connections").MysqlPacket
+    event, row_event, packet = (importlib.import_module(f"pymysqlreplication.{name}") for name in ("event", "row_event", "packet"))
+
+    class Connection:
+        charset = "utf8"
+
+        @staticmethod
+        def _get_dbms() -> str:
+            return "mariadb"
+
+    kinds = (row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent, row_event.TableMapEvent, event.XidEvent)
+    more: list[Any] = [True, frozenset(kinds), None, None, None, None, False, False, False, True, False]
+    tables: dict[int, Any] = {}
+    rows = 0
+    for data in _packets(file):
+        wrapper = packet.BinLogPacketWrapper(packet_of(data, "utf8"), tables, Connection, (5, 7, 0), *more)
+        if isinstance(wrapper.event, row_event.TableMapEvent):
+            tables[wrapper.event.table_id] = wrapper.event.get_table()
+        elif isinstance(wrapper.event, row_event.RowsEvent):
+            rows += len(wrapper.event.rows)
+        if rows >= SLOW_ROWS:
+            break
+    return rows
+
+
+def _packets(file: BinlogFile) -> Iterator[bytes]:
+    with open(file.name, "rb") as raw:
+        for event in EventStream(file.name, raw.read):
+            if event.header.type in (EventType.TABLE_MAP, EventType.WRITE_ROWS_V1):
+                yield b"\0" + event.data[:HEADER_SIZE] + event.body + b"\0\0\0\0"
+
+
+def tool(file: BinlogFile, rows: int) -> int:
+    subprocess.run([*mariadb_binlog.command(), "-v", file.name], stdout=subprocess.DEVNULL, check=True)
+    return rows
+
+
+def java(file: BinlogFile, jars: Path) -> Rate:
+    """Its fastest turn in one JVM, which includes no start."""
+    source = BENCH / "Peer.java"
+    source.write_text(JAVA, "utf-8")
+    command = ["java", "-cp", f"{jars}/*", str(source), file.name]
+    turns = [line.split() for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()]
+    rates = [Rate("mysql-binlog-connector-java", int(rows), float(wall), float(used)) for rows, wall, used in turns]
+    best = min(rates, key=lambda rate: rate.processor)
+    print(best.line(), flush=True)
+    return best
+
+
+def through_spark(path: Path, cores: int) -> Rate:
+    """Reads the table through the data source, once before it is measured, and throws the rows away."""
+    builder = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.ui.enabled", False)
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.showConsoleProgress", False)
+    )
+    with closing(_Stopped(builder.getOrCreate())) as session:
+        session.spark.sparkContext.setLogLevel("ERROR")
+        session.spark.dataSource.register(BinlogDataSource)
+        reader = session.spark.read.format("mysql_binlog").schema(", ".join(f"{name} {ddl}" for name, ddl in COLUMNS.items()))
+        rows = reader.options(table=f"{DATABASE}.orders", splitBytes=str(8 << 20)).load(str(path))
+        count = rows.count()
+
+        def read() -> int:
+            rows.write.format("noop").mode("overwrite").save()
+            return count
+
+        read()
+        return measured(f"through Spark, {cores} core{'s' * (cores > 1)}", read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    spark: SparkSession
+
+    def close(self) -> None:
+        self.spark.stop()
+
+
+def whole(path: Path, table: str) -> int:
+    """What a task and the plan before it do: the scan by the reference decoder, and the kernels."""
+    return kernels(BinlogFile.open(str(path), open_binlog(str(path))), table)
+
+
+def peers(file: BinlogFile, rows: int, chosen: argparse.Namespace) -> Iterator[Rate]:
+    yield measured("reference decoder", lambda: reference(file))
+    yield measured("mariadb-binlog -v > /dev/null", lambda: tool(file, rows))
+    if chosen.java:
+        yield java(file, chosen.java)
+    if chosen.peers:
+        sys.path.append(str(chosen.peers))
+        yield measured("mysql-replication", lambda: mysql_replication(file), 1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--java", type=Path)
+    chosen = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    made = files(chosen.rows)
+    start = time.process_time()
+    warm_up()
+    print(f"kernels ready in {time.process_time() - start:.1f} processor seconds", flush=True)
+    one, twenty = (BinlogFile.open(str(path), open_binlog(str(path))) for path in made.values())
+    alone = measured("kernels, into Arrow", lambda: kernels(one, "orders"))
+    own = measured("scan and kernels", lambda: whole(made["one"], "orders"))
+    assert alone.rows == own.rows == chosen.rows
+    few = measured("one table of twenty, kernels", lambda: kernels(twenty, "orders_7"))
+    some = measured("one table of twenty, scan and kernels", lambda: whole(made["twenty"], "orders_7"))
+    lines = [
+        f"kernels / {peer.name}: {alone.per_processor_second / peer.per_processor_second:.1f}, with the scan"
+        f" {own.per_processor_second / peer.per_processor_second:.1f}"
+        for peer in peers(one, chosen.rows, chosen)
+    ]
+    lines.append(f"all tables / one of twenty: {alone.processor / few.processor:.1f}, with the scan {own.processor / some.processor:.1f}")
+    first, second = (through_spark(made["one"], cores) for cores in (1, 2))
+    lines.append(f"through Spark, two cores / one: {second.per_second / first.per_second:.2f} by the wall")
+    report("Rows of a binlog, ratios of rows in a processor second", lines)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
