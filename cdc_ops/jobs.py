@@ -40,6 +40,7 @@ from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.merge import merge
 from cdc_ops.steps.query.connection_limit import ConnectionLimit, connections_of
 from cdc_ops.steps.query.load_guard import LoadGuard
+from cdc_ops.steps.query.reader_choice import chosen_reader, over_jdbc
 from cdc_ops.steps.query.replica_reads import ReplicaReads
 from cdc_ops.steps.reporting.progress_lines import Pace, chunk_line, merge_line
 from cdc_ops.steps.reporting.stopwatch import Stopwatch, import_phases, measured, stopwatch
@@ -160,6 +161,7 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
     started, began = datetime.now(UTC), time.monotonic()
     try:
         check_shared(spark, _folders(spec))
+        spec = replace(spec, source=replace(spec.source, reader=chosen_reader(spark, spec, url, say)))
     except CdcError as error:
         return _not_begun(spec, error)
     replica = spec.source.replica if replica_url else None
@@ -250,6 +252,8 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
             f"{operation.table}: the landed rows of operation {operation.op_seq} are damaged ({damage}); cdc-ops reads the same"
             " window again"
         )
+    if why := over_jdbc(source, operation):
+        context.say(f"{operation.table}: rows are read over JDBC: {why}")
     if step is not Step.MERGE or damage:
         with context.held(operation.table, staged):
             result = extract(spark, source, operation, attempt, context.readings)

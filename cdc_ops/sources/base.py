@@ -22,6 +22,38 @@ from cdc_ops.sources.chunks.chunks import ChunkPlan, ChunkSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NativeColumn:
+    """A column of a native read.
+
+    Args:
+        name: In the result.
+        carried: Type in which it travels, as Spark's DDL: that of the JDBC read.
+        form: How the reader makes that of what the server sends; "" = as the type is written.
+    """
+
+    name: str
+    carried: str
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeRead:
+    """The same read without JDBC: the rows are read from the server's own protocol by Python, within Spark's tasks.
+
+    Args:
+        reader: `module:function` that reads one statement; called with the URL, the statement and the columns, it yields record batches.
+        url: Connection URL with credentials; never logged, never written, in no plan.
+        statements: One SELECT per slice.
+        columns: What they yield: values as those of the relations.
+    """
+
+    reader: str
+    url: str = field(repr=False)
+    statements: tuple[str, ...]
+    columns: tuple[NativeColumn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcRead:
     """One bounded read, ready for Spark's JDBC reader.
 
@@ -34,6 +66,8 @@ class JdbcRead:
             makes NULL; "" = there are none.
         properties: Driver and reader properties, credentials included; never logged, never written.
         session_init: SQL that every connection runs first.
+        native: The same rows without JDBC, None where that is not wanted or not possible.
+        over_jdbc: Why it is not possible where it is wanted.
     """
 
     url: str
@@ -43,6 +77,8 @@ class JdbcRead:
     properties: dict[str, str] = field(repr=False)
     session_init: str = ""
     unstorable: tuple[str, ...] = ()
+    native: NativeRead | None = None
+    over_jdbc: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

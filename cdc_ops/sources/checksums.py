@@ -93,6 +93,7 @@ class DigestSql:
             relations=tuple(relation(where) for where in query.slices or ("",)),
             decoders=("bucket", "row_count", "total"),
             properties=read.properties | {"customSchema": _SHOWN},
+            native=None,
         )
 
     def _number(self, column: Column) -> str | None:

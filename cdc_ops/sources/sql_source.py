@@ -151,7 +151,7 @@ class SqlSource:
         [relation] = read.relations
         select, alias = relation.removeprefix("(").rsplit(")", 1)
         # Without a primary key the order would cost a sort of the whole table.
-        return replace(read, relations=(f"({select}{f' ORDER BY {keys}' if keys else ''} LIMIT {int(rows)}){alias}",))
+        return replace(read, relations=(f"({select}{f' ORDER BY {keys}' if keys else ''} LIMIT {int(rows)}){alias}",), native=None)
 
     def tables(self) -> tuple[TableName, ...]:
         """Returns the base tables that the user may read."""

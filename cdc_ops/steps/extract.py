@@ -22,6 +22,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.log.land_events import land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
+from cdc_ops.steps.query.native_rows import failed_task
 from cdc_ops.steps.reconcile.land_differences import land_differences
 from cdc_ops.steps.reporting.stopwatch import measured, measured_until
 from cdc_ops.steps.stage.invalid_values import unstorable_value
@@ -77,12 +78,11 @@ def _land(spark: SparkSession, source: Source, operation: Operation, attempt: st
             return land_events(spark, operation, operation.read.batch, attempt, readings, reread)
     check_columns_unchanged(source, operation)
     try:
-        with translated_row_errors(partial(too_large_value, operation.table), partial(unstorable_value, operation.table)):
+        with translated_row_errors(failed_task, partial(too_large_value, operation.table), partial(unstorable_value, operation.table)):
             if isinstance(operation.read, CompareRead):
                 return land_differences(spark, source, operation, attempt, lambda: check_columns_unchanged(source, operation), reread)
-            rows = read_with_null_counts(
-                spark, source.jdbc_read(operation.read_schema, operation.slices), operation.read_schema, operation.source_keys
-            )
+            read = source.jdbc_read(operation.read_schema, operation.slices)
+            rows = read_with_null_counts(spark, read, operation.read_schema, operation.source_keys)
             with measured_until(RunPhase.READING, lambda: check_columns_unchanged(source, operation)) as check:
                 return land(spark, rows, operation, attempt, check, finished)
     except Exception:  # a failing write raises Py4J's own error, not PySpark's

@@ -35,6 +35,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
 from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_aside_bad_records
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
+from cdc_ops.steps.query.native_rows import failed_task
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured, split
 from cdc_ops.steps.stage.batch_request import BatchRequest
@@ -184,7 +185,7 @@ def _translated_errors(source: Source, operation: Operation) -> Iterator[None]:
     try:
         of_table = (partial(reader, operation.table) for reader in (too_large_value, unstorable_value))
         of_operation = (partial(reader, operation) for reader in (unordered_row, incomplete_row))
-        with translated_row_errors(*of_table, *of_operation):
+        with translated_row_errors(failed_task, *of_table, *of_operation):
             yield
     except Exception:  # as in extract: says what a driver's message only hints at
         if _reads_while_it_writes(operation):

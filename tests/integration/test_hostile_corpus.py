@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.pipeline.pipeline import Reader
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.sources.base import open_source
@@ -40,14 +41,15 @@ def wrong_values(world: World, server: DatabaseServer) -> list[tuple[str, str, o
     ]
 
 
-@pytest.mark.parametrize("driver", ["mariadb", "mysql"])
+@pytest.mark.parametrize("driver", ["mariadb", "mysql", "native"])
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
 def test_every_value_of_mysql_lands_as_it_is(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, kind: str, driver: str
 ) -> None:
     server: DatabaseServer = request.getfixturevalue(kind)
     world = World(server, tmp_path, spark)
-    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, jdbc_driver=driver))
+    chosen = {"reader": Reader.NATIVE} if driver == "native" else {"jdbc_driver": driver, "reader": Reader.JDBC}
+    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, **chosen))
     columns = ", ".join(f"c{index} {declared}" for index, (declared, _, _) in enumerate(cases(server)))
     values = ", ".join(literal for _, literal, _ in cases(server))
     nulls = ", ".join("NULL" for _ in cases(server))

@@ -12,7 +12,7 @@ from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import place_of
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.formats.binlog import MYSQL_BINLOG
-from cdc_ops.core.pipeline.pipeline import SourceKind
+from cdc_ops.core.pipeline.pipeline import Reader, SourceKind
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 
@@ -71,6 +71,9 @@ def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
     if source.get("kind") is SourceKind.POSTGRES and "jdbc_driver" in source:
         message = "'jdbc_driver' chooses between the drivers of MySQL and MariaDB; Postgres has only one."
         yield Problem(mark=_key(document, ("source", "jdbc_driver")), message=message, valid="Remove the line.")
+    if source.get("kind") in (SourceKind.POSTGRES, SourceKind.NONE) and source.get("reader") is Reader.NATIVE:
+        message = "'reader: native' is for MySQL and MariaDB."
+        yield Problem(mark=_value(document, ("source", "reader")), message=message, valid="Remove the line.")
     if source.get("kind") is SourceKind.POSTGRES and source.get("snapshot_connection"):
         message = "'snapshot_connection' is for replicas of MySQL and MariaDB; it does not support standbys of Postgres."
         yield Problem(mark=_key(document, ("source", "snapshot_connection")), message=message, valid="Remove the line.")

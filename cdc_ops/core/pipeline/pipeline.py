@@ -25,6 +25,17 @@ class SourceKind(enum.StrEnum):
     """No server: the tables follow an archive, and the pipeline file declares their columns."""
 
 
+class Reader(enum.StrEnum):
+    """How Spark's tasks read rows of a source."""
+
+    JDBC = "jdbc"
+    """By Spark's JDBC reader."""
+    NATIVE = "native"
+    """By Python, from the server's own protocol, decoded by compiled functions; a run fails where that is not possible."""
+    AUTO = "auto"
+    """`native` where that is possible, else `jdbc`; the run says why."""
+
+
 class Execution(enum.StrEnum):
     """How a run starts its Spark steps."""
 
@@ -49,6 +60,9 @@ class SourceConfig:
         time_zone: Time zone in which the application writes DATETIME cursors (values without a zone): an IANA name or an offset. "" = the
             server's global time zone.
         jdbc_driver: `mariadb` (MariaDB Connector/J, streams rows; also for MySQL) or `mysql` (MySQL Connector/J).
+        reader: `jdbc` reads rows by Spark's JDBC reader, `native` by Python with compiled functions from the server's own protocol; both
+            give the same values. `native` is for MySQL and MariaDB, with Spark's tasks on the driver's machine. `auto` takes it where it
+            is possible, else `jdbc`, and the run says why (docs/run.md#two-readers).
         max_threads_running: Chunks of a snapshot wait while the server runs more statements than this: `Threads_running` of MySQL and
             MariaDB, active backends of Postgres. 0 = never wait.
         max_load_wait: How long a chunk waits for `max_threads_running` before its table fails; the next run tries again.
@@ -64,6 +78,7 @@ class SourceConfig:
     connection: str = ""
     time_zone: str = ""
     jdbc_driver: str = "mariadb"
+    reader: Reader = Reader.JDBC
     max_threads_running: int = 0
     max_load_wait: timedelta = timedelta(minutes=30)
     max_connections: int = 0

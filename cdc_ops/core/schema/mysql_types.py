@@ -40,6 +40,8 @@ class TypeMapping:
         flag: Expression of the source's dialect that is true for such a value, where what travels cannot say so; "" = it can.
         policy: What becomes of such values.
         refusal: Why a column of this type is not copied at all, "" = it is.
+        native: Expression of the source's dialect for the native reader, whose form then makes the value that travels; "" = `template`.
+        form: How the native reader makes the value that travels of what the server sends; "" = as the type that travels is written.
     """
 
     delta_type: str
@@ -50,6 +52,8 @@ class TypeMapping:
     flag: str = ""
     policy: OnUnstorable = OnUnstorable.NULL
     refusal: str = ""
+    native: str = ""
+    form: str = ""
 
     @property
     def carried_as(self) -> str:
@@ -119,6 +123,8 @@ _DAYS: Final = TypeMapping(
     unstorable=f"{COLUMN} = -1",
     # 719528 is 1970-01-01. The servers give the year 0 no 29 February, which the calendar does: one day less before it.
     decoder=f"date_from_unix_date({COLUMN} - IF({COLUMN} < 60, 719529, 719528))",
+    native=COLUMN,
+    form="days",
 )
 _LEAP_OF_YEAR_0: Final = -62162035200000000
 """0000-03-01 in microseconds since 1970."""
@@ -133,6 +139,8 @@ _WALL_CLOCK: Final = TypeMapping(
         f"IF(current_timezone() = 'UTC', CAST(timestamp_micros({_MICROS}) AS TIMESTAMP_NTZ),"
         f" timestampadd(MICROSECOND, {_MICROS}, TIMESTAMP_NTZ'1970-01-01 00:00:00'))"
     ),
+    native=COLUMN,
+    form="wall_clock",
 )
 _INSTANT: Final = TypeMapping(
     delta_type="timestamp",
@@ -140,6 +148,8 @@ _INSTANT: Final = TypeMapping(
     carrier="bigint",
     decoder=f"timestamp_micros({COLUMN})",
     unstorable=f"{COLUMN} = 0",  # zero is the one TIMESTAMP that is none
+    native=COLUMN,
+    form="instant",
 )
 UNSIGNED_BIGINT_WIDE: Final = TypeMapping(
     delta_type="decimal(20,0)",
@@ -160,8 +170,9 @@ _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
     "mediumint": TypeMapping(delta_type="int"),
     "int": TypeMapping(delta_type="int"),
     "bigint": TypeMapping(delta_type="bigint"),
-    "float": TypeMapping(delta_type="float"),  # exact over the binary protocol only: as text MySQL prints six digits
-    "double": TypeMapping(delta_type="double"),
+    # Exact over the binary protocol only: as text the servers print six digits of it, but all of a product of doubles.
+    "float": TypeMapping(delta_type="float", native=f"{COLUMN} * 1e0"),
+    "double": TypeMapping(delta_type="double", native=f"{COLUMN} * 1e0"),
     "year": TypeMapping(delta_type="smallint"),
     # As what the drivers make of them, these three pass through the JVM's own time zone, and the Julian calendar before 1582. As numbers
     # since 1970 they do not, and are read more quickly.
@@ -175,8 +186,8 @@ _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {
     "mediumtext": TypeMapping(delta_type="string"),
     "longtext": TypeMapping(delta_type="string"),
     # Spark pads what a driver calls CHAR to its declared length; a cast makes it a VARCHAR.
-    "char": TypeMapping(delta_type="string", template=_AS_TEXT),
-    "enum": TypeMapping(delta_type="string", template=_AS_TEXT),
+    "char": TypeMapping(delta_type="string", template=_AS_TEXT, native=COLUMN),
+    "enum": TypeMapping(delta_type="string", template=_AS_TEXT, native=COLUMN),
     "set": TypeMapping(delta_type="string", template=_AS_TEXT),
     "json": TypeMapping(delta_type="string", template=_AS_TEXT),
     "inet4": TypeMapping(delta_type="string", template=_AS_TEXT),

@@ -8,13 +8,14 @@ Nothing depends on the time zones of the server, the JVMs or the Spark session.
 from typing import Final
 from urllib.parse import urlencode
 
-from cdc_ops.core.pipeline.pipeline import SourceConfig
+from cdc_ops.core.pipeline.pipeline import Reader, SourceConfig
 from cdc_ops.core.schema.mysql_types import TypeMapping, mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import is_unsigned, jdbc_mapping
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.mysql.native import Selected, native_read, why_not_native
 from cdc_ops.sources.mysql.session import SESSION_SETTINGS, Address
 from cdc_ops.sources.sql.dialect import Dialect
 
@@ -61,6 +62,9 @@ def build_read(config: SourceConfig, address: Address, dialect: Dialect, schema:
     mappings = tuple((f"c{number}", _mapping(schema, column)) for number, column in enumerate(schema.columns, 1))
     columns = ", ".join(f"{column.expression} AS {name}" for column, (name, _) in zip(schema.columns, mappings, strict=True))
     select = f"SELECT {columns} FROM {dialect.table(schema.table)}"
+    selected = _selected(dialect, schema, mappings)
+    is_native = config.reader is Reader.NATIVE
+    why_not = why_not_native(selected) if is_native else ""
     return JdbcRead(
         url=f"jdbc:mysql://{address.place}/?{urlencode(_SHARED_OPTIONS | _OPTIONS[driver] | _security(driver, address), safe='/')}",
         driver=_DRIVERS[driver],
@@ -75,6 +79,15 @@ def build_read(config: SourceConfig, address: Address, dialect: Dialect, schema:
             "preferTimestampNTZ": "true",
         },
         session_init=SESSION_SETTINGS,
+        native=native_read(address, dialect.table(schema.table), selected, slices) if is_native and not why_not else None,
+        over_jdbc=why_not,
+    )
+
+
+def _selected(dialect: Dialect, schema: TableSchema, mappings: tuple[tuple[str, TypeMapping], ...]) -> tuple[Selected, ...]:
+    return tuple(
+        Selected(name=name, column=column, mapping=mapping, quoted=dialect.name(column.name))
+        for column, (name, mapping) in zip(schema.columns, mappings, strict=True)
     )
 
 

@@ -45,6 +45,7 @@ class ServerAddress:
         self.user = parsed.user
         self.database = parsed.database
         self._password = parsed.password
+        self._url = parsed.render()
 
     def __repr__(self) -> str:
         return f"Address({self})"
@@ -61,6 +62,11 @@ class ServerAddress:
     def password(self) -> str:
         """The password, for drivers only."""
         return self._password
+
+    @property
+    def url(self) -> str:
+        """The whole address with the password, for another process that reads."""
+        return self._url
 
     def engine_url(self) -> URL:
         """Returns the address for SQLAlchemy."""

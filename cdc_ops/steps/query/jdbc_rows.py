@@ -1,4 +1,4 @@
-"""Reading a source in Spark: a bounded JDBC read, as a DataFrame in the types of the lake. Nothing is read before an action."""
+"""Reading a source in Spark: a bounded read, as a DataFrame in the types of the lake. Nothing is read before an action."""
 
 from functools import reduce
 
@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.lake.staging.null_counts import mark_columns
 from cdc_ops.sources.base import JdbcRead
+from cdc_ops.steps.query.native_rows import read_native
 from cdc_ops.steps.stage.invalid_values import failing
 
 
@@ -17,13 +18,17 @@ def read_source(spark: SparkSession, read: JdbcRead, schema: TableSchema) -> Dat
 
 
 def read_with_null_counts(spark: SparkSession, read: JdbcRead, schema: TableSchema, keys: tuple[str, ...]) -> DataFrame:
-    """Returns the same rows with the marks by which lost values are counted (`lake.staging.null_counts`); `keys` name rows in failures."""
+    """Returns the same rows with the marks by which lost values are counted (`lake.staging.null_counts`); `keys` name rows in failures.
+
+    They are read natively if the read has a way to do so.
+    """
     marks = mark_columns(schema, read.unstorable) if read.unstorable else []
-    return read_rows(spark, read).select(*_stored(read, schema, keys), *marks)
+    rows = read_native(spark, read.native) if read.native else read_rows(spark, read)
+    return rows.select(*_stored(read, schema, keys), *marks)
 
 
 def read_rows(spark: SparkSession, read: JdbcRead) -> DataFrame:
-    """Returns what a read's relations yield, as it travels."""
+    """Returns what a read's relations yield over JDBC, as it travels."""
     return reduce(DataFrame.unionAll, [_read_slice(spark, read, relation) for relation in read.relations])
 
 

@@ -1,0 +1,111 @@
+"""Reads the rows of a statement from a MySQL or MariaDB server's own protocol: PyMySQL logs in, compiled functions decode. Spark-free.
+
+Called in Spark's tasks by the native reader, in a process of its own. Login, TLS and session settings are those of the plan step.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from io import BufferedReader
+from typing import Any, Final
+
+import pyarrow as pa
+import pymysql
+from pymysql.connections import MySQLResult
+from pymysql.constants.COMMAND import COM_QUERY
+from pymysql.err import raise_mysql_exception
+
+from cdc_ops.decode.wire.columns import WireColumn
+from cdc_ops.decode.wire.mysql_rows import MySQLRows
+from cdc_ops.errors import CdcError, SourceError
+from cdc_ops.sources.base import NativeColumn
+from cdc_ops.sources.mysql.session import READ_TIMEOUT_SECONDS, SESSION_SETTINGS, Address, source_error
+from cdc_ops.sources.mysql.wire_dates import day_number, instant_micros, wall_clock_micros
+from cdc_ops.sources.sql.session import NOTHING, unreachable
+
+_DAYS_BEFORE_1970: Final = 719528
+_FORMS: Final[dict[str, dict[str, Any]]] = {
+    "": {},
+    "days": {"read": "date", "offset": _DAYS_BEFORE_1970, "exact": day_number},
+    "wall_clock": {"read": "timestamp_ntz", "exact": wall_clock_micros},
+    "instant": {"read": "timestamp_ntz", "exact": instant_micros},
+}
+
+
+def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of one statement, over a connection of its own.
+
+    Raises:
+        CdcError: the server cannot be reached, refuses, or ends the rows early; or a value is none of its column.
+    """
+    address = Address(url)
+    wire = tuple(WireColumn(name=column.name, carried=column.carried, **_FORMS[column.form]) for column in columns)
+    connection = None
+    try:
+        connection = _connect(address)
+        yield from MySQLRows(wire, *_begin(connection, statement, len(wire)), raise_mysql_exception)
+    except (pymysql.MySQLError, RuntimeError) as error:
+        raise source_error(error, address) from None
+    except OSError as error:
+        what = f"The connection to the database server at {address.place} ended before its rows did."
+        raise unreachable(what, str(error), "Check the server's log and the network") from None
+    except (ValueError, ArithmeticError) as error:
+        raise _unreadable(address, error) from None
+    finally:
+        if connection is not None:
+            connection._force_close()
+
+
+def _connect(address: Address) -> Any:
+    return pymysql.connect(
+        host=address.host,
+        port=address.port,
+        user=address.user,
+        database=address.database or None,
+        charset="utf8mb4",
+        autocommit=True,
+        init_command=SESSION_SETTINGS,
+        **address.engine_options(),
+    )
+
+
+def _begin(connection: Any, statement: str, columns: int) -> tuple[Callable[[memoryview], int], int]:
+    """Sends a statement; returns what reads the rows that follow, and the number of their first packet.
+
+    PyMySQL has no public way to its bytes; what is used here is checked by the tests of its pinned version.
+    """
+    connection._execute_command(COM_QUERY, statement)
+    result = MySQLResult(connection)
+    result.init_unbuffered_query()
+    result.unbuffered_active = False  # nobody is to read the rest when the result goes away
+    if result.field_count != columns:
+        raise ValueError(f"the server answers with {result.field_count} columns in place of {columns}")
+    connection._sock.settimeout(READ_TIMEOUT_SECONDS)
+    return filler(connection._rfile), connection._next_seq_id
+
+
+def filler(stream: BufferedReader) -> Callable[[memoryview], int]:
+    """Returns what reads the bytes that there are into a buffer of at least 8 KiB, and waits only if there are none.
+
+    What came with the description of the columns is in the stream's own buffer. Python's `readinto1` would copy it and then wait for more,
+    which for a small result never comes.
+    """
+    waiting = True
+
+    def fill(view: memoryview) -> int:
+        nonlocal waiting
+        if not waiting:
+            return stream.readinto1(view)
+        waiting = False
+        found = stream.read(len(stream.peek()))
+        view[: len(found)] = found
+        return len(found)
+
+    return fill
+
+
+def _unreadable(address: Address, error: Exception) -> CdcError:
+    return SourceError(
+        f"The database server at {address.place} sent a value that the native reader cannot read exactly.",
+        why=str(error)[:400],
+        data=NOTHING,
+        next="Set 'reader: jdbc' for the source, and report the type of the column.",
+    )

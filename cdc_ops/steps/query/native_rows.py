@@ -1,0 +1,98 @@
+"""Reading a source without JDBC: Python in Spark's tasks reads the server's own protocol, and hands Arrow batches to Spark.
+
+One task a slice, one connection a task, as with JDBC, and the same values in the same types; what follows does not see a difference. The
+plan carries statements and a ticket for the login (`steps.query.logins`), never the login.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_ops.errors import CdcError, UnforeseenJobError, from_payload
+from cdc_ops.sources.base import NativeColumn, NativeRead
+from cdc_ops.steps.query.logins import Ticket, offer, redeem
+
+_MARK: Final = "CDC_OPS_TASK_FAILED:"
+_END: Final = ":CDC_OPS_END"
+
+
+def read_native(spark: SparkSession, read: NativeRead) -> DataFrame:
+    """Returns what a read's statements yield, as it travels; one partition per slice."""
+    count = len(read.statements)
+    schema = ", ".join(f"{column.name} {column.carried}" for column in read.columns)
+    return spark.range(0, count, 1, count).mapInArrow(task_of(read), schema)
+
+
+def task_of(read: NativeRead) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Returns what the plan carries of a read: all but the login, for which it has a ticket."""
+    return _Task(reader=read.reader, statements=read.statements, columns=read.columns, ticket=offer(read.url))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """What a task does: it reads the slices whose numbers it is given."""
+
+    reader: str
+    statements: tuple[str, ...]
+    columns: tuple[NativeColumn, ...]
+    ticket: Ticket
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            module, _, name = self.reader.partition(":")
+            read_batches = getattr(import_module(module), name)
+            url = redeem(self.ticket)
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from read_batches(url, self.statements[number], self.columns)
+        except CdcError as error:
+            carried = json.dumps(error.to_payload()).encode().hex()  # of letters and digits: no log and no message changes them
+            raise RuntimeError(f"{error.what} {error.why} {_MARK}{carried}{_END}") from None
+
+
+def failed_task(failure: str) -> CdcError | None:
+    """Returns the error with which a task of the native reader ended, if the text of a failure is that of one."""
+    _, mark, rest = failure.partition(_MARK)
+    text, _, _ = rest.partition(_END)
+    if not mark:
+        return None
+    try:
+        return from_payload(json.loads(bytes.fromhex(text)))
+    except ValueError:
+        return UnforeseenJobError("A task of the native reader failed.", why=failure[:400])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """What a task does to find out whether it could read; it yields why not, "" if it could."""
+
+    ticket: Ticket
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        from cdc_ops import decode
+
+        for _ in batches:
+            why = decode.why_unavailable()
+            if not why:
+                decode.warm_up()
+                try:
+                    redeem(self.ticket)
+                except CdcError as error:
+                    why = f"{error.what} {error.why}"
+            yield pa.RecordBatch.from_pydict({"why": [why]})
+
+
+def why_not_native(spark: SparkSession, url: str) -> str:
+    """Returns why tasks of this session cannot read natively, "" if they can; starts a small job, and compiles what is not compiled yet."""
+    try:
+        [row] = spark.range(0, 1, 1, 1).mapInArrow(_Trial(ticket=offer(url)), "why string").collect()
+        return str(row["why"])
+    except Exception as error:  # whatever keeps Python from working there: JDBC does without
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return (lines[-1] if lines else type(error).__name__)[:300]
