@@ -231,6 +231,11 @@ def cpu_of(pid: int) -> float:
     return sum(int(number) for number in _stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_of_family(root: int) -> float:
+    """Returns the processor seconds that a process and its children that live have used so far."""
+    return sum(cpu_of(pid) for pid in _family(root))
+
+
 class _Watch:
     """Adds up memory and processor time of a process and its children, five times a second; a child's last moments are not seen."""
 

@@ -1,8 +1,8 @@
-"""Reads a whole table into Delta several times in one Spark session and prints the seconds of each.
+"""Reads a whole table into Delta several times in one Spark session and prints the seconds of each, by the wall and of the processors.
 
-Use: python -m benchmarks._operation TABLE FOLDER RUNS
+Use: python -m benchmarks._operation TABLE FOLDER RUNS [jdbc|native]
 
-One operation is what the merge step does for a snapshot: read over JDBC, write, commit, look at the table. It is neither planned nor
+One operation is what the merge step does for a snapshot: read, write, commit, look at the table. It is neither planned nor
 entered in a ledger here, and Spark runs already.
 """
 
@@ -13,12 +13,12 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks._harness import CONNECTION, DATABASE
+from benchmarks._harness import CONNECTION, DATABASE, cpu_of_family
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
 from cdc_ops.core.operation.reads import ChunkRead
 from cdc_ops.core.operation.table_progress import TableProgress
-from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind, SparkConfig
+from cdc_ops.core.pipeline.pipeline import Reader, SourceConfig, SourceKind, SparkConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.spark.session import build_session
@@ -51,15 +51,16 @@ def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operati
 def main() -> None:
     table, folder, runs = TableName(schema=DATABASE, name=sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     url = os.environ[f"CDC_OPS_CONN_{CONNECTION.upper()}"]
-    source = open_source(SourceConfig(kind=SourceKind(url.partition(":")[0]), connection=CONNECTION), url)
+    reader = Reader(sys.argv[4] if len(sys.argv) > 4 else Reader.JDBC)
+    source = open_source(SourceConfig(kind=SourceKind(url.partition(":")[0]), connection=CONNECTION, reader=reader), url)
     spark = build_session("benchmark operation", extra_conf={"spark.driver.memory": SparkConfig().driver_memory})
     for number in range(runs):
         path = folder / "table"
         shutil.rmtree(path, ignore_errors=True)
         operation = snapshot(source, table, path, f"run-{number}")
-        started = time.monotonic()
+        started, used = time.monotonic(), cpu_of_family(os.getpid())
         merge(spark.newSession(), source, operation)
-        print(f"{time.monotonic() - started:.3f}", flush=True)
+        print(f"{time.monotonic() - started:.3f} {cpu_of_family(os.getpid()) - used:.2f}", flush=True)
     source.close()
     spark.stop()
 

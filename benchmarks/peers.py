@@ -71,8 +71,8 @@ def peer_seconds(peer: Peer, server: DatabaseServer, table: str, runs: int) -> t
 def our_seconds(bench: Bench, table: str, runs: int) -> list[float]:
     """Returns the seconds of each operation after the first in one Spark session."""
     command = [sys.executable, "-m", "benchmarks._operation", table, str(bench.folder / "operation"), str(runs + 1)]
-    lines = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.split()
-    return [float(line) for line in lines[-runs:]]
+    lines = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.splitlines()
+    return [float(line.split()[0]) for line in lines[-runs:]]
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Snapshot of a table into Delta by `cdc-ops run`, beside the raw client that reads the same rows and throws them away.
 
-Two times are measured: that of the whole process, and that of the operation in a Spark session that has done one before.
+Two times are measured: that of the whole process, and that of the operation in a Spark session that has done one before, with each reader.
 """
 
 import os
@@ -62,14 +62,33 @@ def lake_checksum(bench: Bench, path: Path) -> tuple[int, int]:
     return int(count), int(total)
 
 
-def warm_operation(bench: Bench, table: str) -> float:
-    """Returns the seconds of the second of two equal operations in one Spark session, after a look at what it wrote.
+READERS = ("jdbc", "native")
+
+
+def warm_operation(bench: Bench, table: str, reader: str) -> tuple[float, float]:
+    """Returns the seconds, by the wall and of the processors, of the second of two equal operations in one Spark session.
 
     Not in it, and in the whole process: the interpreter, the start of Spark, its first compilation, the plan and the ledger.
     """
     folder = bench.folder / "operation"
-    command = [sys.executable, "-m", "benchmarks._operation", table, str(folder), "2"]
-    return float(run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.split()[-1])
+    command = [sys.executable, "-m", "benchmarks._operation", table, str(folder), "2", reader]
+    wall, processor = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.split()[-2:]
+    return float(wall), float(processor)
+
+
+def operation_line(reader: str, runs: list[tuple[float, float]], raw: float) -> str:
+    """Returns what is said of the operations with one reader."""
+    walls, processor = [wall for wall, _ in runs], statistics.median(used for _, used in runs)
+    median, spread = statistics.median(walls), f"({min(walls):.2f} .. {max(walls):.2f}, n={len(runs)})"
+    name = f"the operation alone, warm, {reader}"
+    return f"{name:<34} median {median:7.2f} s   {spread}   processor {processor:6.1f} s   ratio {median / raw:.2f}"
+
+
+def assert_equal(bench: Bench, path: Path, source: tuple[int, int]) -> tuple[int, int]:
+    """Compares a Delta table with the source's count and checksum, and returns them."""
+    count, total = lake_checksum(bench, path)
+    assert (count, total) == (int(source[0]), int(source[1])), f"{path} {count}, {total}; source {source}"
+    return count, total
 
 
 def folder_bytes(folder: Path) -> int:
@@ -88,19 +107,22 @@ def main() -> None:
         (source,) = server.execute(f"SELECT COUNT(*), SUM(CRC32({_rows.SOURCE_TEXT})) FROM {table}", database=DATABASE)
         bench = Bench(name="bench_snapshot", server=server, tables=(table,))
         raw, snapshot = Series("raw client --quick > /dev/null"), Series("cdc-ops run, snapshot into Delta")
-        operations: list[float] = []
+        operations: dict[str, list[tuple[float, float]]] = {reader: [] for reader in READERS}
         for _ in range(options.runs):
             raw.add(run(query, environment, BENCH, to_nowhere=True))
             bench.reset()
             measured, (line,) = bench.run()
             assert line["status"] == "committed"
             snapshot.add(measured)
-            operations.append(warm_operation(bench, table))
-            print(f"  the operation in a session that runs: {operations[-1]:.2f} s", flush=True)
-        for path in (bench.lake / DATABASE / table, bench.folder / "operation" / "table"):
-            count, total = lake_checksum(bench, path)
-            assert (count, total) == (int(source[0]), int(source[1])), f"{path} {count}, {total}; source {source}"
-    operation = statistics.median(operations)
+            for reader in READERS:
+                operations[reader].append(warm_operation(bench, table, reader))
+                print(
+                    "  the operation in a session that runs, {}: {:.2f} s ({:.1f} s of processor time)".format(
+                        reader, *operations[reader][-1]
+                    )
+                )
+                assert_equal(bench, bench.folder / "operation" / "table", source)
+        count, total = assert_equal(bench, bench.lake / DATABASE / table, source)
     pairs = [theirs / ours for ours, theirs in zip(raw.seconds, snapshot.seconds, strict=True)]
     rate = f"{options.rows / snapshot.median:,.0f} rows/s, {size / snapshot.median / 1e6:.1f} MB/s of the client's text"
     report(
@@ -108,8 +130,7 @@ def main() -> None:
         (
             raw.line(),
             snapshot.line(),
-            f"{'the operation alone, Spark warm':<34} median {operation:7.2f} s   ({min(operations):.2f} .. {max(operations):.2f},"
-            f" n={len(operations)})   ratio {operation / raw.median:.2f}",
+            *(operation_line(reader, runs, raw.median) for reader, runs in operations.items()),
             "  (second of two in one session: read, write, commit; without the starts of Python and Spark, the plan and the ledger)",
             f"whole process: ratio {snapshot.median / raw.median:.2f}   (pair by pair {min(pairs):.2f} .. {max(pairs):.2f})",
             f"{rate}; {folder_bytes(bench.lake) / 1e6:,.0f} MB of Parquet",

@@ -21,7 +21,7 @@ import pytest
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.core.operation.run_request import RunKind
-from cdc_ops.core.pipeline.pipeline import TargetConfig
+from cdc_ops.core.pipeline.pipeline import Reader, TargetConfig
 from cdc_ops.dev.object_store import LOGIN, ObjectStore
 from cdc_ops.dev.processes import wait_until
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
@@ -255,6 +255,24 @@ def test_increments_and_reconciles_make_the_lake_equal(orders: World, applicatio
     orders.sql("DELETE FROM orders WHERE id = 5", "UPDATE orders SET amount = 1, updated_at = updated_at WHERE id = 8")
     [one] = run(orders, application, kind=RunKind.RECONCILE, strength="rows").runs
     assert (one.result.counts.updated, one.result.counts.deleted) == (1, 1)
+    assert_equal(orders, application, "orders", "id, customer, amount")
+
+
+def test_the_native_reader_is_refused_on_a_cluster_and_auto_reads_over_jdbc_and_says_so(orders: World, application: Application) -> None:
+    run(orders, application)
+    change_rows(orders, new=5)
+    jdbc = orders.pipeline
+    try:
+        orders.pipeline = replace(jdbc, source=replace(jdbc.source, reader=Reader.NATIVE))
+        [failure] = orders.run(execute_with=application.jobs_of(orders)).failures
+        assert isinstance(failure.error, EnvironmentSetupError)
+        assert "run on a cluster" in failure.error.why
+        orders.pipeline = replace(jdbc, source=replace(jdbc.source, reader=Reader.AUTO))
+        [one] = run(orders, application).runs
+    finally:
+        orders.pipeline = jdbc
+    assert one.result.counts.inserted == 5
+    assert "Rows are read over JDBC: Spark's tasks run on a cluster" in application.log()
     assert_equal(orders, application, "orders", "id, customer, amount")
 
 

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.run_request import RunKind
-from cdc_ops.core.pipeline.pipeline import SparkConfig
+from cdc_ops.core.pipeline.pipeline import Reader, SparkConfig
 from cdc_ops.dev.connect_server import ConnectServer
 from cdc_ops.dev.processes import free_port
 from cdc_ops.dev.servers import MariaDBServer
@@ -343,10 +343,13 @@ def kill_when_landed(world: World, server: ConnectServer, successor: ConnectServ
         successor.start()
 
 
+@pytest.mark.parametrize(("reader", "shown"), [(Reader.JDBC, "dbtable"), (Reader.AUTO, "MapInArrow")], ids=["jdbc", "native"])
 def test_the_login_stands_nowhere_in_log_pages_and_event_log_of_the_server(
-    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
+    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path, reader: Reader, shown: str
 ) -> None:
-    world = on_server(World(mariadb, tmp_path, spark), server)
+    said: list[str] = []
+    world = on_server(World(mariadb, tmp_path, spark, say=said.append), server)
+    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, reader=reader))
     world.sql(ORDERS, FILL)
     run(world)
     world.sql("UPDATE orders SET amount = 1 WHERE id < 10")
@@ -357,8 +360,10 @@ def test_the_login_stands_nowhere_in_log_pages_and_event_log_of_the_server(
     seen = "".join(pages.values())
     assert any(path.startswith("/connect/session") for path in pages)
     for text in (seen, events):
-        assert "dbtable" in text  # the plan of the read is shown, without its login
+        assert shown in text  # the plan of the read is shown, without its login
     assert "(redacted)" in seen
+    assert ("Rows are read natively." in "".join(said)) == (reader is Reader.AUTO)
+    assert world.lake("orders") == world.source("orders")
     assert "SparkConnect" in log
     secrets = secret_parts(world.server.password)
     found = {name for name, text in {**pages, "log": log, "events": events}.items() if any(secret in text for secret in secrets)}
