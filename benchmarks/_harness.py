@@ -233,7 +233,7 @@ def cpu_of(pid: int) -> float:
 
 def cpu_of_family(root: int) -> float:
     """Returns the processor seconds that a process and its children that live have used so far."""
-    return sum(cpu_of(pid) for pid in _family(root))
+    return sum(cpu_of(pid) for pid in family(root))
 
 
 class _Watch:

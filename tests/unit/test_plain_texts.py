@@ -117,6 +117,7 @@ def test_what_is_no_plain_decimal_of_the_type_is_marked(text: str) -> None:
 @example(text="2.2250738585072014e-308")
 @example(text="1.7976931348623157e308")
 @example(text="9007199254740993")
+@example(text="18446744073709551616")
 @example(text="0.000000000000000000000000000000000000000000000001")
 def test_a_double_that_is_taken_is_the_nearest_one_bit_by_bit(text: str) -> None:
     value = one("double", text)

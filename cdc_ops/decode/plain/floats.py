@@ -125,11 +125,11 @@ def _significant(data: Bytes, start: int, end: int) -> tuple[np.uint64, bool]:
     count = 0
     for place in range(start, end):
         if data[place] != 46:
-            total = total * np.uint64(10) + (np.uint64(data[place]) - np.uint64(48))
-            if total > np.uint64(0):
+            if count > 0 or data[place] != 48:  # not by the total: twenty digits can overflow to exactly 0
                 count += 1
                 if count > 19:
                     return total, False
+            total = total * np.uint64(10) + (np.uint64(data[place]) - np.uint64(48))
     return total, True
 
 
