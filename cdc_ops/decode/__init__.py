@@ -77,5 +77,10 @@ _KERNELS = (
     "cdc_ops.decode.wire.mysql_packets",
     "cdc_ops.decode.binlog.events",
     "cdc_ops.decode.binlog.rows",
+    "cdc_ops.decode.json.lines",
+    "cdc_ops.decode.json.members",
+    "cdc_ops.decode.json.debezium",
+    "cdc_ops.decode.json.values",
+    "cdc_ops.decode.json.keys",
 )
 """Modules with kernels: a new one has its name here."""

@@ -35,8 +35,8 @@ def is_utf8(data: Bytes, start: int, end: int) -> bool:
         if first < 0x80:
             at += 8 if at + 8 <= end and _eight(data, at) < 128 else 1
             continue
-        more = _following(first)
-        if more == 0 or at + more >= end or not _begins_well(first, data[at + 1]):
+        more = following(first)
+        if more == 0 or at + more >= end or not begins_well(first, data[at + 1]):
             return False
         for place in range(at + 2, at + more + 1):
             if data[place] & 0xC0 != 0x80:
@@ -46,7 +46,7 @@ def is_utf8(data: Bytes, start: int, end: int) -> bool:
 
 
 @helper
-def _following(first: int) -> int:
+def following(first: int) -> int:
     """Returns how many bytes follow the first one of a sign, 0 if none begins with it."""
     if first < 0xC2:
         return 0
@@ -58,7 +58,7 @@ def _following(first: int) -> int:
 
 
 @helper
-def _begins_well(first: int, second: int) -> bool:
+def begins_well(first: int, second: int) -> bool:
     """True if these two bytes begin a sign: the second one rules out long forms, surrogates and numbers that are too large."""
     if first == 0xE0:
         return 0xA0 <= second <= 0xBF

@@ -16,16 +16,10 @@ from cdc_ops.core.formats.debezium_losses import BINARY_MODE, DECIMAL_MODE, META
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of, scale_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.formats.debezium.schema_names import CONNECT, PRECISE, TIME, VARIABLE, YEAR_ZERO, declared_name
 from cdc_ops.formats.feed import values
 from cdc_ops.formats.feed.format import Reading
 
-_MICRO_DIGITS: Final = 6
-_CONNECT: Final = "org.apache.kafka.connect.data."
-_TIME: Final = "io.debezium.time."
-PRECISE: Final = f"{_CONNECT}Decimal"
-VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
-_YEAR_ZERO: Final = 1900
-"""The year that the connectors write for the year 0000 in the log: YEAR holds 1901 to 2155, and 0."""
 _INFINITE: Final = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
 """The numbers that Postgres's driver, and so Debezium, writes for infinite values, in microseconds."""
 _LAST_MICRO: Final = 9223372036854775807
@@ -96,7 +90,7 @@ def _read(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: For
 
 def _year(column: Column, text: Expr) -> Reading:
     year = values.integer(column, text).value
-    return Reading(value=F.when(year == _YEAR_ZERO, 0).otherwise(year).cast(column.delta_type))
+    return Reading(value=F.when(year == YEAR_ZERO, 0).otherwise(year).cast(column.delta_type))
 
 
 def _unsigned(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
@@ -153,7 +147,7 @@ def _decimal(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: 
 
 
 def _temporal(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options: FormatOptions) -> Reading:
-    name = F.coalesce(kind["name"], F.lit(_declared(column, setting(spec, options, TIME_MODE))))
+    name = F.coalesce(kind["name"], F.lit(declared_name(column, setting(spec, options, TIME_MODE))))
     declared = DeclaredType.parse(column.source_type)
     number = text.try_cast("bigint")
     if logical_type_of(column) is LogicalType.TIME:
@@ -163,17 +157,15 @@ def _temporal(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options:
     if logical_type_of(column) is LogicalType.INSTANT or (declared.base == "timestamp" and "without" not in column.source_type.lower()):
         return _instant(column, text)
     micros = (
-        F.when(name == f"{_TIME}MicroTimestamp", number)
-        .when(name.isin(f"{_TIME}Timestamp", f"{_CONNECT}Timestamp"), F.try_multiply(number, F.lit(1000)))
-        .otherwise(
-            values.uncompiled((name == f"{_TIME}NanoTimestamp") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint"))
-        )
+        F.when(name == f"{TIME}MicroTimestamp", number)
+        .when(name.isin(f"{TIME}Timestamp", f"{CONNECT}Timestamp"), F.try_multiply(number, F.lit(1000)))
+        .otherwise(values.uncompiled((name == f"{TIME}NanoTimestamp") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
     )
     moment = _moment(column, micros)
     spelled = values.wall_clock(F.regexp_replace(text, _ISO, "$1-$2-$3 $4")).value
     written = values.moment_text(column, spelled) if logical_type_of(column) is LogicalType.MOMENT_TEXT else spelled
     iso = values.uncompiled(F.lit(True), written)
-    return Reading(value=F.when(name == f"{_TIME}IsoTimestamp", iso).otherwise(moment.value), unstorable=moment.unstorable)
+    return Reading(value=F.when(name == f"{TIME}IsoTimestamp", iso).otherwise(moment.value), unstorable=moment.unstorable)
 
 
 def _moment(column: Column, micros: Expr) -> Reading:
@@ -193,7 +185,7 @@ def _day(column: Column, text: Expr, name: Expr) -> Reading:
     number, iso = text.try_cast("int"), F.regexp_replace(text, "Z$", "")
     endless = ~number.between(_FIRST_DAY, _LAST_DAY)
     days = F.when(~endless, F.date_from_unix_date(number))
-    day = F.when(name == f"{_TIME}IsoDate", values.uncompiled(F.lit(True), values.date(iso).value)).otherwise(days)
+    day = F.when(name == f"{TIME}IsoDate", values.uncompiled(F.lit(True), values.date(iso).value)).otherwise(days)
     return Reading(value=day.cast(column.delta_type), unstorable=endless if logical_type_of(column) is LogicalType.DATE else None)
 
 
@@ -215,37 +207,13 @@ def _instant(column: Column, text: Expr) -> Reading:
 
 def _time_of_day(column: Column, text: Expr, number: Expr, name: Expr) -> Reading:
     micros = (
-        F.when(name == f"{_TIME}MicroTime", number)
-        .when(name.isin(f"{_TIME}Time", f"{_CONNECT}Time"), number * 1000)
-        .otherwise(values.uncompiled((name == f"{_TIME}NanoTime") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
+        F.when(name == f"{TIME}MicroTime", number)
+        .when(name.isin(f"{TIME}Time", f"{CONNECT}Time"), number * 1000)
+        .otherwise(values.uncompiled((name == f"{TIME}NanoTime") & (number % 1000 == 0), F.floor(number / F.lit(1000)).cast("bigint")))
     )
     iso = values.time(column, F.regexp_replace(text, "Z$", "")).value
-    spelled = values.uncompiled(name.isin(f"{_TIME}IsoTime", f"{_TIME}ZonedTime"), iso)
+    spelled = values.uncompiled(name.isin(f"{TIME}IsoTime", f"{TIME}ZonedTime"), iso)
     return Reading(value=F.coalesce(spelled, values.time_of_micros(column, micros)))
-
-
-def _declared(column: Column, mode: str) -> str:
-    """Returns the schema name that a connector uses for a column under a `time.precision.mode`."""
-    base, fine = DeclaredType.parse(column.source_type).base, fraction_digits(column) > 3
-    is_time = logical_type_of(column) is LogicalType.TIME
-    if base == "date":
-        return f"{_TIME}IsoDate" if mode == "isostring" else f"{_TIME}Date"
-    kind = "Time" if is_time else "Timestamp"
-    match mode:
-        case "isostring":
-            return f"{_TIME}Iso{kind}"
-        case "connect":
-            return f"{_CONNECT}{kind}"
-        case "nanoseconds":
-            return f"{_TIME}Nano{kind}"
-        case "microseconds":
-            return f"{_TIME}Micro{kind}"
-        case "adaptive_time_microseconds" if is_time:
-            return f"{_TIME}MicroTime"
-        case _ if fraction_digits(column) > _MICRO_DIGITS:
-            return f"{_TIME}Nano{kind}"
-        case _:
-            return f"{_TIME}Micro{kind}" if fine else f"{_TIME}{kind}"
 
 
 def _bits(column: Column, text: Expr) -> Reading:

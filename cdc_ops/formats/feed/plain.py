@@ -1,0 +1,36 @@
+"""The formats that the compiled decoder reads, by name: what is plain in their records comes out as rows of Arrow. Spark-free.
+
+What a format says here it says of a part of its records; `Format.envelopes` and `Format.reading` read all of them, and say the same.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.schema.tables import TableSchema
+
+if TYPE_CHECKING:
+    from cdc_ops.decode.json.reader import PlainFormat
+
+_FORMATS: Final[dict[str, str]] = {"debezium-mysql": "cdc_ops.formats.debezium.plain:plain_mysql"}
+
+
+def has_plain_format(name: str) -> bool:
+    """True for a format of which some records can be read so."""
+    return name in _FORMATS
+
+
+def plain_format(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions) -> "PlainFormat | None":
+    """Returns how the plain records of a table are read; None if all are left to the exact way. Needs what the kernels need.
+
+    Args:
+        schema: The table, as the source has it.
+        keys: The columns that identify a row, in the order of the key.
+        options: The format's options from the pipeline file.
+    """
+    if options.name not in _FORMATS:
+        return None
+    module, _, name = _FORMATS[options.name].partition(":")
+    make: Callable[[TableSchema, tuple[str, ...], FormatOptions], PlainFormat | None] = getattr(import_module(module), name)
+    return make(schema, keys, options)
