@@ -1,12 +1,16 @@
 """Archived Debezium events into a Delta table's rows, beside Spark counting the same JSON files.
 
 Files of JSON lines, named as Kafka Connect's sink names them, of one partition; without schemas; five events a key: an insert, updates, and
-at the end of every tenth key a delete. Four things are timed, each in a process of its own:
+at the end of every tenth key a delete. Six things are timed, each in a process of its own:
 
     count   Spark counts the files: `spark.read.json(files).count()`
     bare    a job as one writes it by hand: the values by their types, the last event of each key, written as Delta; nothing is checked
-    fold    what `bare` does, with lines counted and numbered, and each value read exactly or its record refused
+    lane    what `bare` does, with lines counted and numbered, and each value read exactly or its record refused: by the compiled decoder
+    fold    the same by Spark's expressions
     run     a whole run of a pipeline: listing, proof of completeness, events landed, looked at and folded, MERGE, ledger
+    exact   the same with `decoder: exact`
+
+The decoder's machine code is on disk before anything is timed.
 """
 
 import argparse
@@ -15,7 +19,9 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +34,7 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.decode import warm_up
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.feed.fold import latest_per_key
 from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
@@ -38,13 +45,17 @@ from cdc_ops.lake.spark.session import build_session
 from cdc_ops.sources.base import open_source
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.log.plain.lane import PlainEvents, buckets_of, scanned
+from cdc_ops.steps.log.plain.scan import FileTask, ScanTask
 from cdc_ops.steps.runs.run import run_pipeline
 
 PARTS: Final = {
     "count": "spark.read.json(files).count()",
     "bare": "by hand, nothing checked",
-    "fold": "files -> last states in Delta",
+    "lane": "files -> last states in Delta",
+    "fold": "the same by expressions",
     "run": "whole run of a pipeline",
+    "exact": "the same by expressions",
 }
 PER_KEY: Final = 5
 FILE_BYTES: Final = 75_000_000
@@ -161,11 +172,35 @@ def last_states(spark: SparkSession, folder: Path) -> DataFrame:
     return latest_per_key(feed, table, truncated=False, partial=False)
 
 
-def fold(spark: SparkSession, folder: Path, events: int) -> None:
+def last_states_of_lane(spark: SparkSession, folder: Path) -> DataFrame:
+    """Returns the last state of each key by the compiled decoder, which takes all of these events."""
+    files, table, form = record_files(folder), schema(), open_format(CHOSEN.name)
+    size, place = sum(file.size for file in files), folder.with_suffix(".plain")
+    shutil.rmtree(place, ignore_errors=True)
+    task = ScanTask(
+        url=str(folder),
+        options=(),
+        format=CHOSEN,
+        schema=table,
+        keys=table.primary_key,
+        folder=str(place),
+        buckets=buckets_of(size),
+        early=True,
+    )
+    asked = [FileTask(path=f"partition=0/{file.path}", size=file.size, start_offset=file.start_offset or 0) for file in files]
+    found = PlainEvents(spark=spark, task=task, spec=form.spec, scans=scanned(spark, task, asked, print))
+    scans = [found.scans[file.path] for file in asked]
+    for file, scan, following in zip(asked, scans, asked[1:], strict=False):
+        assert file.start_offset + scan.lines == following.start_offset, file
+    assert not found.marked(found.scans)
+    return found.folded(found.scans)
+
+
+def fold(spark: SparkSession, folder: Path, events: int, states: Callable[[SparkSession, Path], DataFrame] = last_states) -> None:
     """Writes the last states and checks them."""
     lake = folder.with_suffix(".lake")
     shutil.rmtree(lake, ignore_errors=True)
-    latest = last_states(spark, folder)
+    latest = states(spark, folder)
     latest.select("row.*", "key", "deleted", "whole", "present", "position", "tied").write.format("delta").save(str(lake))
     found = spark.read.format("delta").load(str(lake)).agg(F.count("*"), F.count_if("deleted"), F.count_if("tied"), F.count_if("whole"))
     keys = events // PER_KEY
@@ -197,7 +232,7 @@ def bare(spark: SparkSession, folder: Path, events: int) -> None:
     assert spark.read.format("delta").load(str(lake)).count() == events // PER_KEY
 
 
-def whole_run(spark: SparkSession, folder: Path, events: int) -> None:
+def whole_run(spark: SparkSession, folder: Path, events: int, decoder: str = "auto") -> None:
     """Feeds a table from the files as `cdc-ops run` does, from the pipeline file to the ledger, and checks how many rows it has."""
     place = folder.with_suffix(".run")
     shutil.rmtree(place, ignore_errors=True)
@@ -213,6 +248,7 @@ def whole_run(spark: SparkSession, folder: Path, events: int) -> None:
             "settings": dict(CHOSEN.settings),
             "accept_losses": [*CHOSEN.accept_losses],
             "min_file_age": "0s",
+            "decoder": decoder,
         },
         "defaults": {"method": "log"},
         "tables": {"shop.orders": None},
@@ -236,7 +272,14 @@ def work(part: str, folder: Path, events: int, memory: str) -> None:
     if part == "count":
         assert count_json(spark, folder) == events
     else:
-        {"bare": bare, "fold": fold, "run": whole_run}[part](spark, folder, events)
+        parts: dict[str, Callable[[SparkSession, Path, int], None]] = {
+            "bare": bare,
+            "fold": fold,
+            "lane": partial(fold, states=last_states_of_lane),
+            "run": whole_run,
+            "exact": partial(whole_run, decoder="exact"),
+        }
+        parts[part](spark, folder, events)
     print(f"{time.monotonic() - begun:.2f}")
 
 
@@ -245,6 +288,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--memory", default="3g", help="heap of Spark's driver")
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=[*PARTS], help="what is measured; the count is always")
     parser.add_argument("--part", choices=PARTS, help="what a measured process is to do")
     options = parser.parse_args()
     folder = BENCH / f"events_{options.events}"
@@ -253,7 +297,8 @@ def main() -> None:
         return
     BENCH.mkdir(parents=True, exist_ok=True)
     ensure_files(folder, options.events)
-    series = {name: Series(title) for name, title in PARTS.items()}
+    warm_up()
+    series = {name: Series(title) for name, title in PARTS.items() if name in ("count", *options.only)}
     inner: dict[str, list[float]] = {name: [] for name in series}
     for _ in range(options.rounds):
         for name, one in series.items():
@@ -265,7 +310,8 @@ def main() -> None:
     best = {name: min(seconds) for name, seconds in inner.items()}
     lines = [
         f"{name}: {seconds:.1f} s, {seconds / best['count']:.2f} times the count, {options.events / seconds:,.0f} events/s,"
-        f" {size / 1e6 / seconds:,.0f} MB/s (best, without Spark's start)"
+        f" {size / 1e6 / seconds:,.0f} MB/s (best, without Spark's start);"
+        f" processor {series[name].processor / series['count'].processor:.2f} times the count's"
         for name, seconds in best.items()
     ]
     title = f"{options.events:,} events of {options.events // PER_KEY:,} keys, {size / 1e6:,.0f} MB in {len(record_files(folder))} files"

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import BinaryIO, Final
 
 from cdc_ops.core.archive.files import ListedFile, ListedRange
 
@@ -61,6 +61,10 @@ class Archive(ABC):
     @abstractmethod
     def tail(self, path: str, size: int) -> bytes:
         """Returns the last bytes of a file, fewer if it is shorter."""
+
+    @abstractmethod
+    def open(self, path: str) -> BinaryIO:
+        """Opens a file for reading; the caller closes it."""
 
     def content_hash(self, path: str) -> str:
         """Returns a hash of a file's contents, beginning with `HASHED`; "" where the store's etag does that, or the file is gone."""

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from cdc_ops.archives.base import HASHED, Archive, Listing
 from cdc_ops.core.archive.files import ListedFile, ListedRange
@@ -65,6 +66,10 @@ class LocalArchive(Archive):
         with open(self._root / path, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             return file.read()
+
+    def open(self, path: str) -> BinaryIO:
+        """See `Archive`."""
+        return open(self._root / path, "rb")
 
     def content_hash(self, path: str) -> str:
         """See `Archive`."""

@@ -7,7 +7,7 @@ are listed in full each time and are taken to be settled by two listings, or by 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 from cdc_ops.archives.base import Archive, Listing
 from cdc_ops.core.archive.files import ListedFile, ListedRange
@@ -81,6 +81,11 @@ class OtherArchive(Archive):
             return False
         self._ask(lambda: self._filesystem.put_file(file, f"{self._root}/{path}"))
         return True
+
+    def open(self, path: str) -> BinaryIO:
+        """See `Archive`."""
+        opened: BinaryIO = self._ask(lambda: self._filesystem.open(f"{self._root}/{path}", "rb"))
+        return opened
 
     def close(self) -> None:
         """See `Archive`."""

@@ -26,7 +26,7 @@ class RunPhase(enum.StrEnum):
     SHARED_READING = "shared reading"
     """Files that several tables share are counted, decoded and landed once; each of these tables waits for it."""
     COUNTING = "counting"
-    """The records of archived files are counted."""
+    """The records of archived files are counted; the compiled decoder reads those that are plain in the same pass."""
     READING = "source read"
     """Rows are read at the source and written as Parquet, in one Spark job."""
     LANDING = "landing"

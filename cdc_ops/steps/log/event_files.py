@@ -120,12 +120,21 @@ def unread(frame: DataFrame, read: Iterable[str], log: LogBatch, merged: Iterabl
     if left_out := [(path,) for path in read if path not in wanted]:
         others = F.broadcast(local_rows(frame.sparkSession, left_out, {"file": "string"}))
         frame = frame.join(others, "file", "left_anti").select(*frame.columns)
-    old = []
-    for path, name in names.items():
-        reached = log.before.position_of(name.stream)
-        if path in wanted and reached is not None and name.start_offset < reached[0] and not _came_before(log, name):
-            old.append((F.col("file") == path) & (F.col("line") < reached[0] - name.start_offset))
+    old = [
+        (F.col("file") == path) & (F.col("line") < first)
+        for path in names
+        if path in wanted and (first := first_wanted_line(log, path, names))
+    ]
     return frame.where(~reduce(or_, old)) if old else frame
+
+
+def first_wanted_line(log: LogBatch, path: str, names: Mapping[str, KafkaName]) -> int:
+    """Returns the first line of a file that the table does not have."""
+    name = names.get(path)
+    reached = log.before.position_of(name.stream) if name is not None else None
+    if name is None or reached is None or name.start_offset >= reached[0] or _came_before(log, name):
+        return 0
+    return int(reached[0] - name.start_offset)
 
 
 def _came_before(log: LogBatch, name: KafkaName) -> bool:

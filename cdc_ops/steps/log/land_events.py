@@ -18,13 +18,14 @@ from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.archive.files import FrozenFiles
-from cdc_ops.core.events.ddl_changes import Renaming
+from cdc_ops.core.events.ddl_changes import Renaming, Statement
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.phases import RunPhase
+from cdc_ops.core.pipeline.archive_config import Decoder
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.schema.tables import Column as TableColumn
@@ -52,10 +53,12 @@ from cdc_ops.steps.log.binlog_order import transactions_after
 from cdc_ops.steps.log.column_drift import AlteredTable, news_columns, statement_of, statements_of
 from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, open_alone, placed_names, unread
 from cdc_ops.steps.log.event_order import check_order, instant, moment, order_columns
+from cdc_ops.steps.log.plain.lane import open_plain
+from cdc_ops.steps.log.plain.lanes import LandedLanes, together
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter, watch_of
 from cdc_ops.steps.reporting.stopwatch import measured
-from cdc_ops.steps.stage.folded_events import fold_events, landed_rows
+from cdc_ops.steps.stage.folded_events import landed_rows
 
 _KEPT: Final = (
     *("kind", "op", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "source_time", "reason", "file", "line"),
@@ -90,16 +93,30 @@ def land_events(
     frozen, names = FrozenFiles(files=log.files), placed_names(log)
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
         opened = readings.part_of(spark, operation) if readings else None
+        plain = None
         if opened is None:
             with measured(RunPhase.COUNTING):
-                opened = open_alone(spark, log, archive)
+                if log.archive.decoder is Decoder.AUTO:
+                    check_unchanged(archive, frozen)
+                plain = open_plain(spark, operation, log, attempt, readings.say if readings else None)
+                opened = plain.counted(log) if plain else open_alone(spark, log, archive)
         transactions = transactions_after(log, opened.files)
         covers = covers_of_files(opened.files, names)
         proven = after_reading(log, covers, table=str(operation.table))
         watch = watch_of(log, readings.known if readings else None)
         envelopes = _envelopes(spark, operation, log, opened, proven.merged)
         mine = watch.marked(envelopes, operation.table) if watch else records_of(envelopes, operation.table)
-        feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, operation, log, (feed_folder(operation, attempt), watch))
+        if plain is not None and plain.takes_all(operation, proven.merged):
+            feed, altered = spark.range(0).toDF("none"), _altered(operation, log, ())
+            rows_of_files: list[Row] = []
+        else:
+            feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, operation, log, (feed_folder(operation, attempt), watch))
+        if plain is not None and altered.renamings:  # events from before have columns by other names: each is to be looked at
+            return land_events(
+                spark, operation, replace(log, archive=replace(log.archive, decoder=Decoder.EXACT)), f"{attempt}x", readings, reread
+            )
+        left = _seen(rows_of_files, operation)
+        rows_of_files = together(rows_of_files, plain.looks(proven.merged)) if plain else rows_of_files
         seen = _seen(rows_of_files, operation)
         if seen.bad and not log.quarantine:
             raise _bad_records(feed, operation.table, seen.bad)
@@ -121,13 +138,16 @@ def land_events(
             columns=altered.news(rows_of_files, seen.truncates, seen.lowest),
         )
         looked = _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen), reread=reread)
-        return _land_rows(spark, operation, attempt, feed, looked)
+        lanes = LandedLanes(operation=operation, feed=feed, events=left.events, plain=plain, merged=proven.merged)
+        manifest = _land_rows(spark, operation, attempt, lanes, looked)
+        lanes.remove()
+        return manifest
 
 
-def _land_rows(spark: SparkSession, operation: Operation, attempt: str, feed: DataFrame, looked: "_Looked") -> Manifest:
-    """Folds a landed feed and lands what it comes to."""
+def _land_rows(spark: SparkSession, operation: Operation, attempt: str, lanes: LandedLanes, looked: "_Looked") -> Manifest:
+    """Folds what was read and lands what it comes to."""
     seen = looked.seen
-    folded = fold_events(feed, operation, truncated=bool(seen.truncates), partial=bool(seen.partial))
+    folded = lanes.folded(truncated=bool(seen.truncates), partial=bool(seen.partial))
     tied, landed = Observation(), Observation()
     rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), operation, place_of(folded))
     rows = rows.observe(landed, *_counted())
@@ -252,17 +272,26 @@ def _feed_by_names_of_now(
         feed = _landed_feed(spark, with_names_from_before(named, renamings, form), operation, log, place)
         looks = (*_seen_columns(feed, operation), *news_columns(feed, schema, form, log), *order_columns(feed, log, placed_names(log)))
         rows = feed.groupBy("file").agg(*looks).collect()
-        said, declared = statements_of(rows, operation.table, form), bool(log.declared)
-        begins = operation.before.watermark is None and not log.before.streams
-        table = AlteredTable(
-            schema=schema, spec=form, statements=said, renamed=log.renamed, declared=declared, stored=log.stored, begins=begins,
-            keeps_versions=operation.apply.stored_as.keeps_versions,
-        )  # fmt: skip
+        table = _altered(operation, log, statements_of(rows, operation.table, form))
         return feed, rows, table
 
     found = looked_at(())
     renamings = found[2].renamings
     return looked_at(renamings) if renamings else found
+
+
+def _altered(operation: Operation, log: LogBatch, said: tuple[Statement, ...]) -> AlteredTable:
+    """Returns what statements did to the table."""
+    return AlteredTable(
+        schema=operation.full_schema,
+        spec=open_format(log.archive.events.format).spec,
+        statements=said,
+        renamed=log.renamed,
+        declared=bool(log.declared),
+        stored=log.stored,
+        begins=operation.before.watermark is None and not log.before.streams,
+        keeps_versions=operation.apply.stored_as.keeps_versions,
+    )
 
 
 def _landed_feed(

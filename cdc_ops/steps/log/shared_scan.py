@@ -90,7 +90,7 @@ class SharedScans:
         self.known = known
         self._spark = spark
         self._attempt = attempt
-        self._say = say
+        self.say = say
         self._groups: dict[tuple[str, ArchiveConfig], _Group] = {}
         for operation in operations:
             match operation.read:
@@ -143,7 +143,7 @@ class SharedScans:
             if not unchanged:
                 return _Reading(present=present, lines={}, folder="", schema=T.StructType(), parts={})
             log = replace(first, files=_union(unchanged))
-            self._say(f"{log.url}: {len(log.files):,} files are read once for {len(unchanged)} tables")
+            self.say(f"{log.url}: {len(log.files):,} files are read once for {len(unchanged)} tables")
             opened = open_alone(session, log, archive)
             placed = _placed(session, opened.envelopes(lambda found: found), unchanged, self.known)
             folder = f"{unchanged[0].target.staging.rstrip('/')}/{self._attempt}-shared"

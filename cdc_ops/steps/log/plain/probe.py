@@ -1,0 +1,62 @@
+"""Whether Spark's executors can run the compiled decoder: their Python has the same cdc-ops, numba and pyarrow. Runs in Spark."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import cdc_ops
+from cdc_ops import decode
+from cdc_ops.lake.spark.session import sibling_session
+
+_TASKS: Final = 8
+"""With more tasks than executors, each of a small cluster is asked; what one of a large cluster lacks, its scan tells."""
+
+_found: Final[dict[str, str]] = {}
+_one_asks: Final = threading.Lock()
+
+
+def why_not(spark: SparkSession) -> str:
+    """Returns why a session's executors cannot run the decoder, "" if they can; they are asked once in an application."""
+    if missing := decode.why_unavailable():
+        return f"of this process: {missing}"
+    application = spark.conf.get("spark.app.id", None) or ""
+    with _one_asks:
+        if application not in _found:
+            _found[application] = _asked(sibling_session(spark))
+    return _found[application]
+
+
+def _asked(spark: SparkSession) -> str:
+    try:
+        answers = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(_question(cdc_ops.__version__), "answer string").collect()
+    except Exception as error:  # whatever it is, executors without Python fail in many ways
+        return f"of Spark's executors: {_first_line(error)}"
+    return next((f"of Spark's executors: {row['answer']}" for row in answers if row["answer"]), "")
+
+
+def _question(version: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns what executors run. It is sent as code, because they may have no cdc-ops that it could be found in."""
+
+    def answers(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        for _ in batches:
+            try:
+                import cdc_ops as theirs
+                from cdc_ops import decode as their_decode
+
+                same = theirs.__version__ == version
+                said = their_decode.why_unavailable() if same else f"their cdc-ops is {theirs.__version__}, this one is {version}"
+            except ImportError as error:
+                said = str(error)
+            yield pyarrow.record_batch({"answer": pyarrow.array([said], pyarrow.string())})
+
+    return answers
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]

@@ -1,0 +1,159 @@
+"""Operations read by the compiled decoder land what they land by the exact way: rows, manifest, bad records, errors."""
+
+import gzip
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.archives.registry import open_archive
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.pipeline.archive_config import Decoder
+from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.errors import CdcError
+from cdc_ops.lake.spark.session import sibling_session
+from cdc_ops.steps.log.land_events import feed_folder, land_events
+from cdc_ops.steps.log.plain import lane, probe
+from cdc_ops.steps.log.shared_scan import SharedScans
+from tests.operations import with_fields
+from tests.spark.test_shared_reading import Folder, event, facts_of
+
+NULL = "null"
+
+
+def update(pos: int, number: int, name: str, **others: Any) -> str:
+    record = json.loads(event("a", pos, number, name, op="u"))
+    return json.dumps({**record, **others})
+
+
+def batch_of(operation: Operation) -> Any:
+    assert isinstance(operation.read, ArchiveRead)
+    return operation.read.batch
+
+
+def decoded_by(operation: Operation, decoder: Decoder) -> Operation:
+    log = batch_of(operation)
+    return with_fields(operation, log=replace(log, archive=replace(log.archive, decoder=decoder)))
+
+
+def landed(spark: SparkSession, operation: Operation, decoder: Decoder, said: list[str] | None = None) -> tuple[Any, ...]:
+    """What an operation comes to by a decoder; or its error."""
+    log = batch_of(operation)
+    own = with_fields(decoded_by(operation, decoder), staging=f"{operation.target.staging}-{decoder}")
+    session = sibling_session(spark)
+    known = KnownTables(entries=("shop.a",)) if log.unknown else None
+    readings = SharedScans(spark, (), "app", (said if said is not None else []).append, known)
+    try:
+        manifest = land_events(session, own, batch_of(own), "try", readings)
+    except CdcError as error:
+        return type(error), str(error)
+    bad = []
+    if Path(feed_folder(own, "try")).exists():
+        feed = session.read.parquet(feed_folder(own, "try")).where(F.col("raw").isNotNull())
+        bad = sorted(tuple(row) for row in feed.select("file", "line", "reason", "raw").collect())
+    rows = sorted(map(str, session.read.parquet(f"{own.target.staging}/{manifest.attempt}").collect()))
+    return facts_of(manifest), rows, bad
+
+
+def taken(spark: SparkSession, operation: Operation) -> int:
+    """How many events of an operation the fast lane takes."""
+    own = decoded_by(operation, Decoder.AUTO)
+    found = lane.open_plain(sibling_session(spark), own, batch_of(own), "look")
+    assert found is not None
+    return found.events(found.scans)
+
+
+def fill(folder: Folder) -> None:
+    """Three files with events of all kinds, and lines that are none."""
+    twice = update(31, 3, "x").replace('"c0": "x"', '"c0": "x", "c0": "y"')
+    folder.write(*(event("a", 10 * n, n) for n in range(1, 6)), NULL, event("other", 25, 1), "garbage", '{"op": "x"}')
+    folder.write(
+        update(60, 1, "one"),
+        update(61, 1, "one more"),
+        event("a", 62, 2, op="d"),
+        NULL,
+        "",
+        update(63, 30, "moved", before={"id": 3, "c0": "x"}),
+        update(64, 4, "", after={"id": 4}),
+        twice,
+        update(65, 5, 'quoted "text" \\ and\nline Größe'),
+        event("a", 66, 6).replace('"id": 6', '"id": "six"'),
+        event("a", 67, 2, "again"),
+        event("a", 67, 2, "again"),
+    )
+    folder.write(event("a", 70, 7), event("b", 71, 8), event("a", 5, 9, "late"), "", "")
+
+
+def test_events_of_all_kinds_land_the_same_by_both_decoders(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    fill(folder)
+    mixed = folder.operation("a", 0, 1, 2, unknown="elsewhere")
+    assert taken(spark, mixed) == 13
+    for operation in (mixed, folder.operation("a", 0, 1, 2, reached=5), folder.operation("a", 0, 2), folder.operation("a", 1, reached=3)):
+        assert landed(spark, operation, Decoder.AUTO) == landed(spark, operation, Decoder.EXACT)
+    folder.write(json.dumps({**json.loads(event("a", 80, 0)), "op": "t", "before": None, "after": None}), event("a", 81, 1, "new"))
+    emptied = folder.operation("a", 0, 1, 2, 3)
+    assert landed(spark, emptied, Decoder.AUTO) == landed(spark, emptied, Decoder.EXACT)
+
+
+def test_plain_events_alone_are_folded_in_workers_whatever_their_file_looks_like(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write(*(event("a", n, n % 7, f"first {n}") for n in range(50)))
+    folder.write(*(update(100 + n, n % 5, f"then {n}") for n in range(50)), event("a", 160, 3, op="d"))
+    [plain, second] = [Path(f"{folder.root}/archive/{path}") for path in folder.paths]
+    plain.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n").rstrip(b"\r\n"))
+    packed = second.with_suffix(".json.gz")
+    lines = second.read_bytes().splitlines(keepends=True)
+    packed.write_bytes(gzip.compress(b"".join(lines[:20])) + gzip.compress(b"".join(lines[20:])))
+    second.unlink()
+    folder.paths[1] += ".gz"
+    operation = folder.operation("a", 0, 1)
+    assert taken(spark, operation) == 101
+    by_workers, exact = landed(spark, operation, Decoder.AUTO), landed(spark, operation, Decoder.EXACT)
+    assert by_workers == exact
+    assert len(by_workers[1]) == 7
+    assert not Path(f"{operation.target.staging}-auto/try-plain").exists()
+
+
+def test_events_that_are_written_down_at_one_place_and_differ_are_told_by_both(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write(event("a", 10, 1, "x"), event("a", 10, 1, "y"), event("a", 11, 2))
+    folder.paths = ["plain.json"]
+    Path(f"{folder.root}/archive/plain.json").write_text("\n".join((event("a", 10, 1, "x"), event("a", 10, 1, "y"), event("a", 11, 2))))
+    operation = folder.operation("a", 0)
+    assert taken(spark, operation) == 3
+    told = landed(spark, operation, Decoder.AUTO)
+    assert told == landed(spark, operation, Decoder.EXACT)
+    assert "no total order" in told[1]
+
+
+def test_executors_that_cannot_decode_leave_all_to_the_exact_way_and_the_run_says_so(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write(event("a", 10, 1))
+    operation, said = folder.operation("a", 0), list[str]()
+    monkeypatch.setitem(probe._found, spark.conf.get("spark.app.id"), "of Spark's executors: no module named numba")
+    assert landed(spark, operation, Decoder.AUTO, said) == landed(spark, operation, Decoder.EXACT)
+    assert said == ["shop.a: Spark reads all events, because the compiled decoder cannot run: of Spark's executors: no module named numba"]
+
+
+def test_an_archive_that_workers_cannot_read_is_read_by_the_exact_way(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write(event("a", 10, 1))
+    operation, said = folder.operation("a", 0), list[str]()
+    log = batch_of(operation)
+    with closing(open_archive(log.url, {})) as archive:
+        damaged = Path(f"{folder.root}/archive/{folder.paths[0]}").with_suffix(".json.gz")
+        damaged.write_bytes(gzip.compress(event("a", 10, 1).encode())[:40])
+        listed = archive.stat([f"{folder.paths[0]}.gz"])
+    broken = decoded_by(with_fields(operation, log=replace(log, files=tuple(listed.values()))), Decoder.AUTO)
+    assert lane.open_plain(sibling_session(spark), broken, batch_of(broken), "look", said.append) is None
+    [line] = said
+    assert "could not" in line
