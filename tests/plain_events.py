@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,8 @@ from cdc_ops.decode.json.reader import PlainReader
 from cdc_ops.formats.feed.canonical import canonical_feed
 from cdc_ops.formats.feed.plain import plain_format
 from cdc_ops.formats.registry import open_format
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 COLUMNS: Final = {
     "id": "bigint",
@@ -374,6 +377,6 @@ def differences(exact: dict[int, list[dict[str, Any]]], plain: dict[int, dict[st
         other = [dict(one) for one in exact.get(line, [])]
         for one in other:
             if one["source_time"] is not None:
-                one["source_time"] = round(one["source_time"].timestamp() * 1_000_000)
+                one["source_time"] = (one["source_time"] - _EPOCH) // timedelta(microseconds=1)
         if [repr(one) for one in other] != [repr(row)]:
             yield line, row, other

@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize(("decimals", "chosen"), [("string", TEXT_SETTINGS), ("precise", BYTES_SETTINGS)])
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=2, deadline=None, phases=(Phase.generate,), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2, deadline=None, derandomize=True, phases=(Phase.generate,), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_what_the_decoder_takes_of_valid_strange_and_damaged_records_the_exact_way_reads_alike(
     spark: SparkSession, decimals: str, chosen: dict[str, str], seed: int
 ) -> None:

@@ -95,8 +95,11 @@ def test_events_of_all_kinds_land_the_same_by_both_decoders(spark: SparkSession,
     fill(folder)
     mixed = folder.operation("a", 0, 1, 2, unknown="elsewhere")
     assert taken(spark, mixed) == 13
+    found = []
     for operation in (mixed, folder.operation("a", 0, 1, 2, reached=5), folder.operation("a", 0, 2), folder.operation("a", 1, reached=3)):
-        assert landed(spark, operation, Decoder.AUTO) == landed(spark, operation, Decoder.EXACT)
+        found.append(landed(spark, operation, Decoder.AUTO))
+        assert found[-1] == landed(spark, operation, Decoder.EXACT)
+    assert sum(not isinstance(one[0], type) for one in found) >= 3, "two equal errors prove nothing"
     folder.write(json.dumps({**json.loads(event("a", 80, 0)), "op": "t", "before": None, "after": None}), event("a", 81, 1, "new"))
     emptied = folder.operation("a", 0, 1, 2, 3)
     assert landed(spark, emptied, Decoder.AUTO) == landed(spark, emptied, Decoder.EXACT)

@@ -207,9 +207,9 @@ class PlainReader:
         hash_keys(self._keys.program.arrays, self._keys.cells, data, aside, rows, hashes)
         numbers = [events.numbers[part, :rows] for part in range(self.form.parts)]
         numbers = [np.where(events.by_offset[:rows] == part, offsets, numbers[part]) for part in range(len(numbers))]
-        arrays: dict[str, Any] = {
-            OPERATION: pa.array(events.operation[:rows].view(np.int8)),
-            MOMENT: pa.array(events.moment[:rows], mask=events.has_moment[:rows] == 0),
+        arrays: dict[str, Any] = {  # copies of what the next lines are read into: Arrow takes an array as it is
+            OPERATION: pa.array(events.operation[:rows].view(np.int8).copy()),
+            MOMENT: pa.array(events.moment[:rows].copy(), mask=events.has_moment[:rows] == 0),
             LINE: pa.array(lines),
             HASH: pa.array(hashes),
             **{part_name(part): pa.array(values) for part, values in enumerate((*numbers, offsets))},

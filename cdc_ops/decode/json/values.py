@@ -153,9 +153,11 @@ def _floats(spans: Spans, cells: Cells, data: Bytes, wanted: Int64s, count: int,
         token = spans.token[slot, row]
         if token == NULL or spans.plain[row] == 0:
             continue
-        bits, taken = np.uint64(0), False
-        if token == INTEGER or token == FRACTION:
-            bits, taken = plain_double(data, spans.low[slot, row], spans.high[slot, row])
+        bits, taken, start = np.uint64(0), False, spans.low[slot, row]
+        # Spark reads -0 as an integer, which has no sign then; -0.0 keeps it.
+        without_sign = token == INTEGER and data[start] == 45 and data[start + 1] == 48
+        if (token == INTEGER or token == FRACTION) and not without_sign:
+            bits, taken = plain_double(data, start, spans.high[slot, row])
             if taken and single:
                 bits, taken = float_of_double(bits)
         if taken:
