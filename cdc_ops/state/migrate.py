@@ -43,7 +43,7 @@ def upgrade(database: Database) -> None:
         version = ledger_version(connection)
     if is_current(version, database.safe_url):
         return
-    with database.write() as connection, _alone(database, connection):
+    with _alone(database), database.write() as connection:  # in this order: what is migrated is committed before the next one looks
         if not is_current(ledger_version(connection), database.safe_url):
             _run_alembic(connection)
 
@@ -94,20 +94,21 @@ def _run_alembic(connection: Connection) -> None:
 
 
 @contextmanager
-def _alone(database: Database, connection: Connection) -> Iterator[None]:
-    """Keeps other processes from migrating meanwhile; SQLite's write transaction does so by itself."""
-    match database.kind:
-        case "postgresql":
+def _alone(database: Database) -> Iterator[None]:
+    """Keeps other processes from migrating meanwhile, by a connection of its own; SQLite's write transaction does so by itself."""
+    if database.kind == "sqlite":
+        yield
+        return
+    with database.write() as connection:
+        if database.kind == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_LOCK_NUMBER)))
             yield
-        case "mysql":
-            # MySQL commits at every CREATE, so the lock is the session's; its name is one for the whole server.
-            name = f"cdc_ops:{hashlib.sha256(database.name.encode()).hexdigest()[:32]}"
-            if connection.scalar(select(func.get_lock(name, _LOCK_SECONDS))) != 1:
-                raise LedgerUnavailableError(f"Another process has been migrating the ledger {database.safe_url} for {_LOCK_SECONDS} s.")
-            try:
-                yield
-            finally:
-                connection.execute(select(func.release_lock(name)))
-        case _:
+            return
+        # MySQL commits at every CREATE, so the lock is the session's; its name is one for the whole server.
+        name = f"cdc_ops:{hashlib.sha256(database.name.encode()).hexdigest()[:32]}"
+        if connection.scalar(select(func.get_lock(name, _LOCK_SECONDS))) != 1:
+            raise LedgerUnavailableError(f"Another process has been migrating the ledger {database.safe_url} for {_LOCK_SECONDS} s.")
+        try:
             yield
+        finally:
+            connection.execute(select(func.release_lock(name)))

@@ -31,6 +31,25 @@ class TestServers(StateContract):
     pass
 
 
+def test_nobody_else_may_migrate_before_a_migration_is_committed(server: DatabaseServer, url: str) -> None:
+    if url.startswith("postgres"):
+        question = "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted)"
+    else:
+        question = f"SELECT IS_FREE_LOCK(CONCAT('cdc_ops:', LEFT(SHA2('{sa.make_url(url).database}', 256), 32)))"
+    seen: list[bool] = []
+
+    def ask(_: sa.Connection) -> None:
+        seen.append(bool(server.execute(question)[0][0]))
+
+    sa.event.listen(sa.Engine, "commit", ask)
+    try:
+        open_store(url).close()
+    finally:
+        sa.event.remove(sa.Engine, "commit", ask)
+    assert len(seen) > 1
+    assert not all(seen), "another process could have begun the same migration"
+
+
 def forms(error: CdcError) -> str:
     """All that is shown of an error, and what its own cause would show."""
     return "".join([str(error), repr(error), str(error.to_payload()), *traceback.format_exception(error), str(error.__context__)])
