@@ -24,18 +24,19 @@ def publish_metrics(reader: StateReader, pipeline: str, tables: Sequence[str]) -
         tables: The run's tables, each `schema.table`.
     """
     try:
-        chosen = [one for one in reader.overview(pipeline) if str(one.state.table) in set(tables)]
+        wanted, by_name = frozenset(tables), conf.getboolean("metrics", "legacy_names_on", fallback=True)
+        chosen = [one for one in reader.overview(pipeline) if str(one.state.table) in wanted]
         for family in table_families(chosen, reader.now()):
             for sample in family.samples:
-                _send(family, sample)
+                _send(family, sample, by_name=by_name)
     except Exception:
         log.warning("The metrics of the run's tables were not sent; the rows are not concerned.", exc_info=True)
 
 
-def _send(family: Family, sample: Sample) -> None:
+def _send(family: Family, sample: Sample, *, by_name: bool) -> None:
     """Sends a value by tags, and by a name of its own where Airflow sends such names: plain StatsD drops tags, and would keep one table."""
     part = {family.part_name: sample.part} if family.part_name else {}
     stats.gauge(f"cdc_ops.{family.name}", sample.value, tags={"pipeline": sample.pipeline, "table": sample.table, **part})
-    if conf.getboolean("metrics", "legacy_names_on", fallback=True):
+    if by_name:
         own = ".".join(text for text in ("cdc_ops", sample.pipeline, sample.table, family.name, sample.part) if text)
         stats.gauge(stats.normalize_name_for_stats(own, log_warning=False), sample.value)

@@ -10,6 +10,9 @@ from datetime import datetime
 from cdc_ops.state.base import TableOverview
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 
+Runs = tuple[tuple[TableOverview, TableRun], ...]
+"""Tables with their last runs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
@@ -52,21 +55,17 @@ def table_families(overviews: Iterable[TableOverview], now: datetime) -> tuple[F
         now: The ledger's clock, UTC.
     """
     known = tuple(overviews)
-    return (*_of_tables(known, now), *_of_last_runs(known), *_of_files(known))
-
-
-def lag_seconds(overview: TableOverview, now: datetime) -> float | None:
-    """Returns how far a table is behind its source, None if it has never been read to the end."""
-    fresh_at = overview.state.progress.fresh_at
-    return None if fresh_at is None else max((now - fresh_at).total_seconds(), 0.0)
+    runs = tuple((one, one.last_run) for one in known if one.last_run is not None)
+    return (*_of_tables(known, now), *_of_outcomes(runs), *_of_rows(runs), *_of_files(known))
 
 
 def _of_tables(overviews: tuple[TableOverview, ...], now: datetime) -> tuple[Family, ...]:
+    lags = ((one, one.state.lag(now)) for one in overviews)
     return (
         _family(
             "lag_seconds",
             "How far the table is behind its source; it grows while no run comes.",
-            [(one, lag_seconds(one, now)) for one in overviews],
+            [(one, lag.total_seconds()) for one, lag in lags if lag is not None],
         ),
         _family(
             "missing_at_source",
@@ -81,9 +80,7 @@ def _of_tables(overviews: tuple[TableOverview, ...], now: datetime) -> tuple[Fam
     )
 
 
-def _of_last_runs(overviews: tuple[TableOverview, ...]) -> tuple[Family, ...]:
-    runs = [(one, one.last_run) for one in overviews if one.last_run is not None]
-    counted = ("read", "inserted", "updated", "deleted")
+def _of_outcomes(runs: Runs) -> tuple[Family, ...]:
     return (
         _family(
             "last_run_started_timestamp_seconds",
@@ -100,6 +97,18 @@ def _of_last_runs(overviews: tuple[TableOverview, ...]) -> tuple[Family, ...]:
             "1 if the table's archive misses events, and it goes on only when somebody has acted.",
             [(one, float(run.waits_for_somebody)) for one, run in runs],
         ),
+        Family(
+            name="last_run_phase_seconds",
+            meaning="What the table's last run spent its time on.",
+            samples=tuple(_sample(one, phase.seconds, phase.phase.value) for one, run in runs for phase in run.timing.phases),
+            part_name="phase",
+        ),
+    )
+
+
+def _of_rows(runs: Runs) -> tuple[Family, ...]:
+    counted = ("read", "inserted", "updated", "deleted")
+    return (
         Family(
             name="last_run_rows",
             meaning="Rows that the table's last run read, inserted, updated and deleted.",
@@ -126,12 +135,6 @@ def _of_last_runs(overviews: tuple[TableOverview, ...]) -> tuple[Family, ...]:
             "Bytes that the last run wrote to the table.",
             [(one, run.result.counts.bytes) for one, run in runs],
         ),
-        Family(
-            name="last_run_phase_seconds",
-            meaning="What the table's last run spent its time on.",
-            samples=tuple(phase for one, run in runs for phase in _phases(one, run)),
-            part_name="phase",
-        ),
     )
 
 
@@ -146,10 +149,6 @@ def _of_files(overviews: tuple[TableOverview, ...]) -> tuple[Family, ...]:
             [(one, stats.deleted_rows) for one, stats in sized],
         ),
     )
-
-
-def _phases(overview: TableOverview, run: TableRun) -> tuple[Sample, ...]:
-    return tuple(_sample(overview, one.seconds, one.phase.value) for one in run.timing.phases)
 
 
 def _family(name: str, meaning: str, values: Iterable[tuple[TableOverview, float | None]]) -> Family:

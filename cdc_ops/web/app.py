@@ -5,6 +5,7 @@ pipelines a visitor may see. Without them the page is open, which suits a test o
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.metrics.families import table_families
 from cdc_ops.metrics.openmetrics import CONTENT_TYPE, openmetrics_text
-from cdc_ops.state.base import StateReader
+from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.web import view
 from cdc_ops.web.view import Health, PipelineInfo
 
@@ -103,11 +104,9 @@ class _Pages:
     def overview(self, visible: Visible, only: Health | None) -> HTMLResponse:
         """All tables that the visitor may see."""
         try:
-            reader = self._reader()
-            now, overviews = reader.now(), reader.overview()
+            now, shown = self._shown(visible)
         except CdcError as error:
             return self._unavailable(error)
-        shown = tuple(item for item in overviews if visible is None or item.state.pipeline in visible)
         infos = visible or {}
         everything = view.sections(shown, infos, now)
         return self._page(
@@ -139,12 +138,15 @@ class _Pages:
     def metrics(self, visible: Visible) -> Response:
         """The figures of all tables that the visitor may see."""
         try:
-            reader = self._reader()
-            now, overviews = reader.now(), reader.overview()
+            now, shown = self._shown(visible)
         except CdcError as error:
             return PlainTextResponse(str(error), 503)
-        shown = [item for item in overviews if visible is None or item.state.pipeline in visible]
         return Response(openmetrics_text(table_families(shown, now)), media_type=CONTENT_TYPE)
+
+    def _shown(self, visible: Visible) -> tuple[datetime, tuple[TableOverview, ...]]:
+        """Returns the ledger's clock, and the tables that the visitor may see."""
+        reader = self._reader()
+        return reader.now(), tuple(item for item in reader.overview() if visible is None or item.state.pipeline in visible)
 
     def _unavailable(self, error: CdcError) -> HTMLResponse:
         return self._page("unavailable.html", 503, error=str(error))

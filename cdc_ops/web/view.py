@@ -129,8 +129,7 @@ def sections(
 
 def table_row(overview: TableOverview, info: PipelineInfo, now: datetime) -> TableRow:
     """Decides a table's health."""
-    fresh_at = overview.state.progress.fresh_at
-    lag = max(now - fresh_at, timedelta(0)) if fresh_at else None
+    lag = overview.state.lag(now)
     return TableRow(overview=overview, health=_health(overview, lag, info), lag=lag)
 
 

@@ -1,6 +1,7 @@
 """Commands on the ledger: status and metrics, which look, and state rebuild, which repairs it."""
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,20 +16,15 @@ from cdc_ops.errors import EnvironmentSetupError, RequestError
 
 if TYPE_CHECKING:
     from cdc_ops.core.pipeline.pipeline import TableConfig
+    from cdc_ops.state.base import TableOverview
     from cdc_ops.steps.recover import Rebuilt
 
 
 @app.command()
 def status(pipeline: Names = None, as_json: Json = False) -> None:
     """Show what the ledger knows: watermarks, freshness, last runs, and which run holds a table. Connects to no source."""
-    from cdc_ops.state.sql import open_reader
-
     with guarded(as_json):
-        reader = open_reader(load_settings(os.environ).ledger)
-        try:
-            rows = [row for row in reader.overview() if not pipeline or row.state.pipeline in pipeline]
-        finally:
-            reader.close()
+        rows, _ = _tables_of(pipeline)
     if as_json:
         render.print_json(json_codec.to_data(tuple(rows)))
     else:
@@ -46,29 +42,31 @@ def metrics(
     """
     from cdc_ops.metrics.families import table_families
     from cdc_ops.metrics.openmetrics import openmetrics_text
-    from cdc_ops.state.sql import open_reader
 
     with guarded(as_json=False):
-        reader = open_reader(load_settings(os.environ).ledger)
-        try:
-            found = [row for row in reader.overview() if not pipeline or row.state.pipeline in pipeline]
-            text = openmetrics_text(table_families(found, reader.now()))
-        finally:
-            reader.close()
+        text = openmetrics_text(table_families(*_tables_of(pipeline)))
         if output is None:
             typer.echo(text, nl=False)
         else:
             _replace_file(output, text)
 
 
+def _tables_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datetime]":
+    """Returns the tables of some pipelines, or of all, and the ledger's clock."""
+    from cdc_ops.state.sql import open_reader
+
+    with open_reader(load_settings(os.environ).ledger) as reader:
+        return [row for row in reader.overview() if not pipelines or row.state.pipeline in pipelines], reader.now()
+
+
 def _replace_file(path: Path, text: str) -> None:
     """Writes a file that a reader sees as it was or as it is now, never half."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    from cdc_ops.lake.file_io import write_text
+
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        path.absolute().parent.stat()  # a folder that is not there is misspelled rather than wanted
+        write_text(str(path.absolute()), text)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise EnvironmentSetupError(
             f"The metrics cannot be written to {path}.",
             why=str(error),

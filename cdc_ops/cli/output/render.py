@@ -220,9 +220,10 @@ def _phase(state: "TableState") -> str:
 
 def age(state: "TableState", now: datetime | None = None) -> str:
     """Returns how long ago a table was last known to be complete, e.g. `42 s`; `` if never."""
-    if state.progress.fresh_at is None:
+    lag = state.lag(now or datetime.now(UTC))
+    if lag is None:
         return ""
-    seconds = max(int(((now or datetime.now(UTC)) - state.progress.fresh_at).total_seconds()), 0)
+    seconds = int(lag.total_seconds())
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"

@@ -8,7 +8,7 @@ tests/unit/test_commit_protocol.py drives them through crashes, pauses, doubles 
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from cdc_ops.core.archive.offsets import ArchiveWatermark
@@ -61,6 +61,15 @@ class TableState:
         if self.progress.watermark is not None:
             return Phase.READY
         return Phase.SNAPSHOT if self.progress.snapshot is not None else Phase.NEW
+
+    def lag(self, now: datetime) -> timedelta | None:
+        """Returns how far the table is behind its source, at least 0; None if it has never been complete.
+
+        Args:
+            now: The ledger's clock, UTC.
+        """
+        fresh_at = self.progress.fresh_at
+        return None if fresh_at is None else max(now - fresh_at, timedelta(0))
 
 
 class Phase(enum.StrEnum):
