@@ -94,6 +94,29 @@ def _settle_null(tokens: Bytes, plain: Bytes, state: Bytes, wanted: Int64s, coun
 
 
 @helper
+def _settle(spans: Spans, cells: Cells, column: int, row: int, taken: bool, low: int, high: int) -> None:
+    """Fills the cell of a value that was taken; sets the record of another aside."""
+    if taken:
+        cells.low[column, row] = low
+        cells.high[column, row] = high
+        cells.state[column, row] = _VALUE
+    else:
+        spans.plain[row] = 0
+
+
+@helper
+def _settle_aside(spans: Spans, cells: Cells, column: int, row: int, at: int, stop: int) -> int:
+    """The same for a value that stands in the buffer up to `stop`, negative if it could not be written; returns where that is free."""
+    if stop < 0:
+        spans.plain[row] = 0
+        return at
+    cells.low[column, row] = at
+    cells.high[column, row] = stop
+    cells.state[column, row] = _ASIDE
+    return stop
+
+
+@helper
 def _refuse(tokens: Bytes, plain: Bytes, wanted: Int64s, count: int) -> None:
     """Sets records aside in which the column is not NULL."""
     for index in range(count):
@@ -138,12 +161,7 @@ def _numbers(
         elif token == TRUE or token == FALSE:
             number = 1 if token == TRUE else 0
             taken = code == _BOOLEAN or (code == _INTEGER and not decimal)
-        if taken:
-            cells.low[column, row] = number
-            cells.high[column, row] = -1 if number < 0 and decimal else 0
-            cells.state[column, row] = _VALUE
-        else:
-            spans.plain[row] = 0
+        _settle(spans, cells, column, row, taken, number, -1 if number < 0 and decimal else 0)
 
 
 @helper
@@ -160,12 +178,7 @@ def _floats(spans: Spans, cells: Cells, data: Bytes, wanted: Int64s, count: int,
             bits, taken = plain_double(data, start, spans.high[slot, row])
             if taken and single:
                 bits, taken = float_of_double(bits)
-        if taken:
-            cells.low[column, row] = np.int64(bits)
-            cells.high[column, row] = 0
-            cells.state[column, row] = _VALUE
-        else:
-            spans.plain[row] = 0
+        _settle(spans, cells, column, row, taken, np.int64(bits), 0)
 
 
 @helper
@@ -187,12 +200,7 @@ def _short_strings(
             first, taken = plain_instant(data, low, high, 84)
             is_zero = argument == 1 and 0 <= first < 1_000_000
             taken = taken and not is_zero and _FIRST_MICRO <= first <= _LAST_MICRO
-        if taken:
-            cells.low[column, row] = first
-            cells.high[column, row] = second
-            cells.state[column, row] = _VALUE
-        else:
-            spans.plain[row] = 0
+        _settle(spans, cells, column, row, taken, first, second)
 
 
 @helper
@@ -222,9 +230,7 @@ def _decimal_bytes(
         if token == NULL or spans.plain[row] == 0:
             continue
         if is_bits and (token == TRUE or token == FALSE):
-            cells.low[column, row] = 1 if token == TRUE else 0
-            cells.high[column, row] = 0
-            cells.state[column, row] = _VALUE
+            _settle(spans, cells, column, row, True, 1 if token == TRUE else 0, 0)
             continue
         stop = -1
         if token == STRING and high - low <= 12 and at + 64 <= aside.size:
@@ -235,12 +241,8 @@ def _decimal_bytes(
         if is_bits:
             reverse(aside, at, stop)
         number = big_endian(aside, at, stop)
-        if (precision > 18 or -limit < number < limit) and not (is_bits and (number < 0 or stop - at > 7)):
-            cells.low[column, row] = number
-            cells.high[column, row] = -1 if number < 0 else 0
-            cells.state[column, row] = _VALUE
-        else:
-            spans.plain[row] = 0
+        taken = (precision > 18 or -limit < number < limit) and not (is_bits and (number < 0 or stop - at > 7))
+        _settle(spans, cells, column, row, taken, number, -1 if number < 0 else 0)
 
 
 @helper
@@ -267,13 +269,7 @@ def _times(
             micros, taken = plain_integer(data, spans.low[slot, row], spans.high[slot, row], 8)
             if taken:
                 stop = time_of_day(micros, fraction, aside, at)
-        if stop < 0:
-            spans.plain[row] = 0
-            continue
-        cells.low[column, row] = at
-        cells.high[column, row] = stop
-        cells.state[column, row] = _ASIDE
-        at = stop
+        at = _settle_aside(spans, cells, column, row, at, stop)
     return at
 
 
@@ -299,9 +295,7 @@ def _strings(
         stop = -1
         if token == STRING and not _is_refused(refused, data, low, high):
             if code == _TEXT:
-                cells.low[column, row] = low
-                cells.high[column, row] = high
-                cells.state[column, row] = _VALUE
+                _settle(spans, cells, column, row, True, low, high)
                 continue
             if at + 3 * (high - low) + 512 <= aside.size:
                 stop = _of_plain_string(data, low, high, code, argument, aside, at)
@@ -312,13 +306,7 @@ def _strings(
             if stop >= 0 and code == _DOCUMENT:
                 low, high, at = at, stop, stop
                 stop = spaced_document(aside, low, high, aside, at)
-        if stop < 0:
-            spans.plain[row] = 0
-            continue
-        cells.low[column, row] = at
-        cells.high[column, row] = stop
-        cells.state[column, row] = _ASIDE
-        at = stop
+        at = _settle_aside(spans, cells, column, row, at, stop)
     return at
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
@@ -53,7 +54,7 @@ from cdc_ops.steps.log.binlog_order import transactions_after
 from cdc_ops.steps.log.column_drift import AlteredTable, news_columns, statement_of, statements_of
 from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, open_alone, placed_names, unread
 from cdc_ops.steps.log.event_order import check_order, instant, moment, order_columns
-from cdc_ops.steps.log.plain.lane import open_plain
+from cdc_ops.steps.log.plain.lane import PlainEvents, open_plain
 from cdc_ops.steps.log.plain.lanes import LandedLanes, together
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter, watch_of
@@ -92,14 +93,7 @@ def land_events(
     set_missing(spark, archive_conf(log.url, dict(log.archive.options)))
     frozen, names = FrozenFiles(files=log.files), placed_names(log)
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
-        opened = readings.part_of(spark, operation) if readings else None
-        plain = None
-        if opened is None:
-            with measured(RunPhase.COUNTING):
-                if log.archive.decoder is Decoder.AUTO:
-                    check_unchanged(archive, frozen)
-                plain = open_plain(spark, operation, log, attempt, readings.say if readings else None)
-                opened = plain.counted(log) if plain else open_alone(spark, log, archive)
+        opened, plain = _opened(spark, operation, log, attempt, archive, readings)
         transactions = transactions_after(log, opened.files)
         covers = covers_of_files(opened.files, names)
         proven = after_reading(log, covers, table=str(operation.table))
@@ -107,14 +101,12 @@ def land_events(
         envelopes = _envelopes(spark, operation, log, opened, proven.merged)
         mine = watch.marked(envelopes, operation.table) if watch else records_of(envelopes, operation.table)
         if plain is not None and plain.takes_all(operation, proven.merged):
-            feed, altered = spark.range(0).toDF("none"), _altered(operation, log, ())
-            rows_of_files: list[Row] = []
+            feed, rows_of_files, altered = spark.range(0).toDF("none"), list[Row](), _altered(operation, log, ())
         else:
             feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, operation, log, (feed_folder(operation, attempt), watch))
         if plain is not None and altered.renamings:  # events from before have columns by other names: each is to be looked at
-            return land_events(
-                spark, operation, replace(log, archive=replace(log.archive, decoder=Decoder.EXACT)), f"{attempt}x", readings, reread
-            )
+            exactly = replace(log, archive=replace(log.archive, decoder=Decoder.EXACT))
+            return land_events(spark, operation, exactly, f"{attempt}x", readings, reread)
         left = _seen(rows_of_files, operation)
         rows_of_files = together(rows_of_files, plain.looks(proven.merged)) if plain else rows_of_files
         seen = _seen(rows_of_files, operation)
@@ -139,9 +131,20 @@ def land_events(
         )
         looked = _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen), reread=reread)
         lanes = LandedLanes(operation=operation, feed=feed, events=left.events, plain=plain, merged=proven.merged)
-        manifest = _land_rows(spark, operation, attempt, lanes, looked)
-        lanes.remove()
-        return manifest
+        return _land_rows(spark, operation, attempt, lanes, looked)
+
+
+def _opened(
+    spark: SparkSession, operation: Operation, log: LogBatch, attempt: str, archive: Archive, readings: SharedScans | None
+) -> tuple[CountedFiles, PlainEvents | None]:
+    """Opens the files: those that a shared scan has read, by the fast lane where it takes them, or by themselves."""
+    if (shared := readings.part_of(spark, operation) if readings else None) is not None:
+        return shared, None
+    with measured(RunPhase.COUNTING):
+        if log.archive.decoder is Decoder.AUTO:
+            check_unchanged(archive, FrozenFiles(files=log.files))
+        plain = open_plain(spark, operation, log, attempt, readings.say if readings else None)
+        return (plain.counted(log), plain) if plain else (open_alone(spark, log, archive), None)
 
 
 def _land_rows(spark: SparkSession, operation: Operation, attempt: str, lanes: LandedLanes, looked: "_Looked") -> Manifest:
@@ -166,7 +169,9 @@ def _land_rows(spark: SparkSession, operation: Operation, attempt: str, lanes: L
         )
 
     with measured(RunPhase.FOLD):
-        return land(spark, rows, operation, attempt, looked.check, finished)
+        manifest = land(spark, rows, operation, attempt, looked.check, finished)
+    lanes.remove()
+    return manifest
 
 
 def _envelopes(spark: SparkSession, operation: Operation, log: LogBatch, opened: CountedFiles, merged: tuple[str, ...]) -> DataFrame:
