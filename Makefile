@@ -62,7 +62,7 @@ servers: setup
 	@$(BIN)/python -m cdc_ops.dev.debezium
 
 .PHONY: check
-check: setup ## Lint, format, types, import contracts, examples in docstrings
+check: setup ## Lint, format, types, import contracts, examples in docstrings, the documentation as a site
 	@$(say) "ruff: lint"
 	@$(BIN)/ruff check .
 	@$(say) "ruff: format"
@@ -73,6 +73,12 @@ check: setup ## Lint, format, types, import contracts, examples in docstrings
 	@$(BIN)/lint-imports
 	@$(say) "pytest: the examples in the docstrings"
 	@$(BIN)/python -m pytest --quiet --durations 0 --doctest-modules cdc_ops/core cdc_ops/config/expressions
+	@$(MAKE) docs
+
+.PHONY: docs
+docs: setup ## The documentation as a site, in .local/site; broken links fail. To read it: python -m http.server -d .local/site
+	@$(say) "mkdocs: the documentation, strict (3 seconds of a processor)"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: test
 test: jars servers ## All tests: unit, then Spark, database servers and Airflow

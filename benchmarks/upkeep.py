@@ -46,6 +46,8 @@ EVERY = timedelta(minutes=15)
 KEYS = ("random", "recent")
 HOME = BENCH / "upkeep"
 POLICY = MaintenancePolicy()
+_PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
+"""Of a table that cdc-ops makes."""
 
 
 @dataclass(slots=True)
@@ -151,12 +153,18 @@ class Kept:
 
 
 def scan(spark: SparkSession, tables: list[Kept], runs: int, plot: Path | None) -> None:
-    """Reads all rows of the tables and of freshly written ones, in turns, and prints what each costs."""
+    """Reads all rows of the tables and of freshly written ones, in turns, and prints what each costs.
+
+    A freshly written table has the properties of a table of cdc-ops; the one without them shows what these cost a reader: with deletion
+    vectors allowed, Spark plans two jobs more, and with any of them it numbers each row.
+    """
     assert spark.sparkContext._gateway is not None
     jvm = int(spark.sparkContext._gateway.jvm.java.lang.ProcessHandle.current().pid())
     paths = {one.name: one.case.path for one in tables}
     for keys in dict.fromkeys(one.keys for one in tables):
-        paths[f"{keys}, freshly written"] = _fresh(spark, next(one for one in tables if one.keys == keys))
+        kept = next(one for one in tables if one.keys == keys)
+        paths[f"{keys}, freshly written"] = _fresh(spark, kept, "fresh", _PROPERTIES)
+        paths[f"{keys}, no properties"] = _fresh(spark, kept, "plain", {})
     walls: dict[str, list[float]] = {name: [] for name in paths}
     cpus: dict[str, list[float]] = {name: [] for name in paths}
     sums = {}
@@ -172,38 +180,43 @@ def scan(spark: SparkSession, tables: list[Kept], runs: int, plot: Path | None) 
     for keys in dict.fromkeys(one.keys for one in tables):
         fresh = f"{keys}, freshly written"
         lines = [f"{fresh:<28}{statistics.median(walls[fresh]):6.2f} s  processor {statistics.median(cpus[fresh]):6.2f} s"]
-        for one in (item for item in tables if item.keys == keys):
-            assert sums[one.name] == sums[fresh], (one.name, sums)
-            ratio = statistics.median(walls[one.name]) / statistics.median(walls[fresh])
-            processor = statistics.median(cpus[one.name]) / statistics.median(cpus[fresh])
-            lines += [
-                f"{one.name:<28}{statistics.median(walls[one.name]):6.2f} s  processor {statistics.median(cpus[one.name]):6.2f} s"
-                f"  {ratio:4.2f}x wall  {processor:4.2f}x processor",
-                *_cost(one.state()),
-            ]
+        kept_up = {one.name: one for one in tables if one.keys == keys}
+        for name in (f"{keys}, no properties", *kept_up):
+            assert sums[name] == sums[fresh], (name, sums)
+            ratio = statistics.median(walls[name]) / statistics.median(walls[fresh])
+            processor = statistics.median(cpus[name]) / statistics.median(cpus[fresh])
+            lines.append(
+                f"{name:<28}{statistics.median(walls[name]):6.2f} s  processor {statistics.median(cpus[name]):6.2f} s"
+                f"  {ratio:4.2f}x wall  {processor:4.2f}x processor"
+            )
+        for one in kept_up.values():
+            lines += _cost(one)
             points += [_plot.Point(f"{keys}: files", one.name, at, files) for at, (files, _, _) in enumerate(one.state().points, 1)]
         report(f"full scan after {tables[0].state().batches} batches, {keys} keys, equal", tuple(lines))
     if plot:
         plot.write_text(_plot.chart(points, "files of the table, by the batches so far"), "utf-8")
 
 
-def _cost(state: State) -> list[str]:
+def _cost(one: Kept) -> list[str]:
+    state = one.state()
     batch, upkeep = state.batch_bytes, state.upkeep_bytes
     return [
-        f"    {state.points[-1][0]} files; batches wrote {batch / 1e6:.1f} MB of rows and {state.vector_bytes / 1e6:.1f} MB of deletion"
-        f" vectors in {state.batch_seconds:.0f} s; upkeep {upkeep / 1e6:.1f} MB in {state.upkeep_seconds:.0f} s,"
+        f"    {one.name}: {state.points[-1][0]} files; batches wrote {batch / 1e6:.1f} MB of rows and {state.vector_bytes / 1e6:.1f} MB of"
+        f" deletion vectors in {state.batch_seconds:.0f} s; upkeep {upkeep / 1e6:.1f} MB in {state.upkeep_seconds:.0f} s,"
         f" {upkeep / batch:.2f} bytes a byte of the batches' rows",
     ]
 
 
-def _fresh(spark: SparkSession, kept: Kept) -> str:
-    """Returns a table of the same rows, written at once."""
-    path, state = HOME / f"{kept.keys}-fresh-{kept.table.rows}", kept.state().batches
+def _fresh(spark: SparkSession, kept: Kept, name: str, properties: dict[str, str]) -> str:
+    """Returns a table of the same rows with these table properties, written at once."""
+    path, state = HOME / f"{kept.keys}-{name}-{kept.table.rows}", kept.state().batches
     done = path.with_suffix(f".{state}")
     if not done.exists():
         rows = spark.read.format("delta").load(kept.case.path)
         files = -(-kept.table.rows // ROWS_OF_A_FILE)
-        rows.repartitionByRange(files, "id").sortWithinPartitions("id").write.format("delta").mode("overwrite").save(str(path))
+        rows.repartitionByRange(files, "id").sortWithinPartitions("id").write.format("delta").options(**properties).mode("overwrite").save(
+            str(path)
+        )
         done.touch()
     return str(path)
 

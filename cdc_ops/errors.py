@@ -49,6 +49,8 @@ the first kind and fails at once on the second.
     |   |-- TargetForeignError     another pipeline's table
     |   |-- TargetSchemaError
     |   |-- LakeConflictError      (retryable) another writer committed at the same time
+    |   |-- CatalogNameTakenError    the catalog has another table under the name
+    |   |-- CatalogUnavailableError  (retryable) the catalog does not take a table
     |   |-- ChangesUnavailableError  the table did not record the changes, or no longer holds them
     |   `-- HistoryUnavailableError  the table has no event history of the requested time
     |-- StateError              ledger and lake do not agree
@@ -58,6 +60,7 @@ the first kind and fails at once on the second.
     |   |-- LandedRowsLostError    (retryable) files of a landed window are gone
     |   |-- StaleStateError        (retryable) another run changed the table's state
     |   `-- LeaseHeldError         (retryable) another run works on the table
+    |-- NotDeliveredError      (retryable) an alert did not reach its receiver
     `-- JobError                a Spark application ended without a usable result
         |-- JobLostError           (retryable) killed, out of memory, no result file
         |-- SparkServerLostError   (retryable) the Spark Connect server does not answer, or ended during the work
@@ -67,7 +70,7 @@ the first kind and fails at once on the second.
 """
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class CdcError(Exception):
@@ -88,6 +91,12 @@ class CdcError(Exception):
         self.why = why
         self.data = data
         self.next = next
+        self.asks = ""
+
+    def asking(self, asks: str) -> Self:
+        """Adds what a person may decide so that the table goes on (`cdc_ops.core.approvals`), and returns the error itself."""
+        self.asks = asks
+        return self
 
     def __str__(self) -> str:
         parts = (self.what, self.why and f"  why:  {self.why}", self.data and f"  data: {self.data}", self.next and f"  next: {self.next}")
@@ -95,7 +104,8 @@ class CdcError(Exception):
 
     def to_payload(self) -> dict[str, str]:
         """Returns the error as text fields for another process; `from_payload` is the inverse."""
-        return {"error": type(self).__name__, "what": self.what, "why": self.why, "data": self.data, "next": self.next}
+        asks = {"asks": self.asks} if self.asks else {}
+        return {"error": type(self).__name__, "what": self.what, "why": self.why, "data": self.data, "next": self.next, **asks}
 
 
 class ConfigError(CdcError):
@@ -296,6 +306,16 @@ class LakeConflictError(LakeError):
     retryable = True
 
 
+class CatalogNameTakenError(LakeError):
+    """The catalog has another table, or a view, under the name that a table is to have."""
+
+
+class CatalogUnavailableError(LakeError):
+    """The catalog does not take a table, or would forget it; no row depends on that."""
+
+    retryable = True
+
+
 class ChangesUnavailableError(LakeError):
     """A table did not record the requested changes, or no longer holds them."""
 
@@ -340,12 +360,18 @@ class LeaseHeldError(StateError):
     retryable = True
 
 
+class NotDeliveredError(CdcError):
+    """An alert did not reach its receiver, and the next look at the ledger sends it again; or it did not reach all addresses of a mail."""
+
+    retryable = True
+
+
 class JobError(CdcError):
     """A Spark application ended without a usable result."""
 
 
 class JobLostError(JobError):
-    """The application was killed or died before it wrote its result."""
+    """The application, or another task of the run, was killed or died before it told its result."""
 
     retryable = True
 
@@ -382,4 +408,5 @@ def from_payload(payload: dict[str, str]) -> CdcError:
     """Rebuilds an error from `CdcError.to_payload`; an unknown class name becomes a `JobError` that keeps the text."""
     known = {cls.__name__: cls for cls in _tree(CdcError)}
     cls = known.get(payload.get("error", ""), JobError)
-    return cls(payload.get("what", ""), why=payload.get("why", ""), data=payload.get("data", ""), next=payload.get("next", ""))
+    error = cls(payload.get("what", ""), why=payload.get("why", ""), data=payload.get("data", ""), next=payload.get("next", ""))
+    return error.asking(payload.get("asks", ""))

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from cdc_ops import __version__
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import Landing
+from cdc_ops.core.operation.catalog_entry import CatalogEntry, CatalogResult
 from cdc_ops.core.operation.job import PARALLEL_TABLES, JobSpec, MaintenanceTask, Step, StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
@@ -32,6 +33,7 @@ from cdc_ops.lake.file_io import read_text, write_text
 from cdc_ops.lake.spark.session import close_session, interrupting, lost_server, open_session, table_session
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.lake.staging.shared_folder import check_shared, roots_of
+from cdc_ops.lake.table.catalog import follow_catalog
 from cdc_ops.lake.table.maintenance import maintain
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import damage_of, extract
@@ -93,6 +95,7 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
     try:
         with stopwatch() as watch, measured(RunPhase.SPARK_START):
             spark = open_session(f"cdc-ops {spec.pipeline} {step}", spec.spark)
+            application = spark.conf.get("spark.app.id", "") or ""
     except CdcError as error:
         write_text(spec.result_path, json_codec.dumps(_not_begun(spec, error)))
         return 0
@@ -102,7 +105,7 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
             result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
     finally:
         close_session(spark)
-    write_text(spec.result_path, json_codec.dumps(replace(result, phases=added(imports, watch.phases))))
+    write_text(spec.result_path, json_codec.dumps(replace(result, phases=added(imports, watch.phases), spark_application=application)))
     return 0
 
 
@@ -159,13 +162,13 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         replica_url: The same of the replica that whole tables are read from; "" = the source reads them itself.
     """
     started, began = datetime.now(UTC), time.monotonic()
+    replica = spec.source.replica if replica_url else None
     try:
         check_shared(spark, _folders(spec))
         spec = replace(spec, source=replace(spec.source, reader=chosen_reader(spark, spec, url, say)))
-    except CdcError as error:
-        return _not_begun(spec, error)
-    replica = spec.source.replica if replica_url else None
-    guarded = open_source(replica, replica_url) if replica else open_source(spec.source, url)
+        guarded = open_source(replica, replica_url) if replica else open_source(spec.source, url)
+    except Exception as error:  # as in _run_operations: the JVM may have died since the job before
+        return _not_begun(spec, _known(spark, f"The {spec.step} job of pipeline {spec.pipeline}", error))
     context = JobContext(
         spark=spark,
         connect=lambda: open_source(spec.source, url),
@@ -196,22 +199,23 @@ def _tasks(context: JobContext, spec: JobSpec) -> list[Callable[[], TableResult]
         return [_bound(_maintain_table, context, task) for task in spec.maintenance]
     ordered = sorted(spec.operations, key=lambda item: (item.table, item.op_seq))
     groups = [(table, tuple(items)) for table, items in groupby(ordered, key=lambda item: item.table)]
-    return [_bound(_run_table, context, spec.step, table, items) for table, items in groups]
+    names = {} if spec.step is Step.EXTRACT else {entry.table: entry for entry in spec.catalog}
+    return [_bound(_run_table, context, spec.step, items, names.get(table)) for table, items in groups]
 
 
 def _bound(function: Callable[..., TableResult], *arguments: object) -> Callable[[], TableResult]:
     return lambda: function(*arguments)
 
 
-def _run_table(context: JobContext, step: Step, table: TableName, operations: tuple[Operation, ...]) -> TableResult:
+def _run_table(context: JobContext, step: Step, operations: tuple[Operation, ...], entry: CatalogEntry | None) -> TableResult:
     with stopwatch() as watch:
-        result = _run_operations(context, step, table, operations)
+        result = _run_operations(context, step, operations, entry)
     return replace(result, phases=watch.phases)
 
 
-def _run_operations(context: JobContext, step: Step, table: TableName, operations: tuple[Operation, ...]) -> TableResult:
+def _run_operations(context: JobContext, step: Step, operations: tuple[Operation, ...], entry: CatalogEntry | None) -> TableResult:
     done: list[OperationResult] = []
-    pace = Pace()
+    pace, table = Pace(), operations[0].table
     try:
         # A source is one connection, which two threads must not ask at the same time.
         with (
@@ -230,9 +234,22 @@ def _run_operations(context: JobContext, step: Step, table: TableName, operation
                 pace.add(done[-1].counts, done[-1].seconds)
                 if line := chunk_line(operation, pace):
                     context.say(line)
+            registered = _registered(context, spark, entry, done)
     except Exception as error:  # the border of the application: every failure becomes its table's result
         return _failed(context, table, tuple(done), error)
-    return TableResult(table=table, operations=tuple(done))
+    return TableResult(table=table, operations=tuple(done), catalog=registered)
+
+
+def _registered(context: JobContext, spark: SparkSession, entry: CatalogEntry | None, done: list[OperationResult]) -> CatalogResult | None:
+    """Tells Spark's catalog of a table that has been written, as far as it does not know; that may fail, and undoes nothing."""
+    if entry is None:
+        return None
+    with measured(RunPhase.CATALOG):
+        result = follow_catalog(spark, entry, done)
+    if result is not None:
+        name = ".".join(entry.name)
+        context.say(f"{entry.table}: {result.error['what'] if result.error else f'registered as {name}'}")
+    return result
 
 
 def _reads(step: Step, operation: Operation) -> bool:
@@ -288,15 +305,20 @@ def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
 
 
 def _failed(context: JobContext, table: TableName, done: tuple[OperationResult, ...], error: Exception) -> TableResult:
-    known = error if isinstance(error, CdcError) else lost_server(context.spark, error) or _unexpected(table, error)
+    known = _known(context.spark, f"Table {table}", error)
     context.say(f"{table}: failed with {type(known).__name__}: {known.what}")  # the whole error is in the result, which is reported
     return TableResult(table=table, operations=done, error=known.to_payload(), retryable=known.retryable)
 
 
-def _unexpected(table: TableName, error: Exception) -> CdcError:
+def _known(spark: SparkSession, what: str, error: Exception) -> CdcError:
+    """Returns an error as one of ours; `what` failed, such as "Table shop.orders"."""
+    return error if isinstance(error, CdcError) else lost_server(spark, error) or _unexpected(what, error)
+
+
+def _unexpected(what: str, error: Exception) -> CdcError:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return UnforeseenJobError(
-        f"Table {table} failed in Spark with {type(error).__name__}.",
+        f"{what} failed in Spark with {type(error).__name__}.",
         why="\n        ".join(lines[:12]),
         data="The operation is not committed, or the next try finds its commit; the watermark stays.",
         next="The Spark log has the whole text. Run again to continue with the same window.",

@@ -9,5 +9,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "cdc-ops",
         "name": "CDC to Delta Lake",
         "description": "Keeps Delta Lake tables equal to operational database tables, in batches.",
+        "extra-links": ["cdc_ops.airflow.spark.links.TablesLink", "cdc_ops.airflow.spark.links.SparkHistoryLink"],
+        "triggers": [{"integration-name": "cdc-ops", "python-modules": ["cdc_ops.airflow.archive_trigger"]}],
         "integrations": [{"integration-name": "cdc-ops", "tags": ["software"]}],
     }

@@ -26,9 +26,19 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"
 FOLDERS = ("unit", "spark", "integration", "airflow")  # in this order: what is quick speaks first
 LONG = (
-    "spark_cluster",
-    *("late_rows", "schema_changes", "log_method", "odd_names", "reconcile", "kept_deletes", "scd", "query_method", "event_history"),
-    *("soak", "hostile_corpus", "killed_jvm", "real_debezium", "soft_deletes", "type_policies", "parity", "moved_keys", "wide_tables"),
+    *("spark_connect", "log_method", "late_rows", "odd_names", "spark_cluster", "reconcile", "event_history", "schema_changes", "scd"),
+    *(
+        "real_debezium",
+        "binlog_archives",
+        "query_method",
+        "soak",
+        "killed_jvm",
+        "hostile_corpus",
+        "kept_deletes",
+        "parity",
+        "killed_snapshot",
+    ),
+    *("native_reader", "unsigned_bigints", "declared_tables", "moved_keys", "damaged_landing", "type_policies", "wide_tables"),
 )
 """The modules that take longest, longest first: begun before the others of their folder, they keep no process waiting at the end."""
 

@@ -16,6 +16,7 @@ from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
+from tests.commits import commits
 from tests.operations import operation_with, with_fields
 from tests.stores import place
 
@@ -74,9 +75,9 @@ class Case:
         return with_fields(operation, **changes)
 
 
-def history(spark: SparkSession, path: str, limit: int | None = None) -> list[SparkRow]:
+def history(spark: SparkSession, path: str) -> list[SparkRow]:
     """Returns the newest commits, newest first: version, operation, userMetadata, operationMetrics."""
-    statement = f"DESCRIBE HISTORY delta.`{path}`" + (f" LIMIT {limit}" if limit else "")
+    statement = f"DESCRIBE HISTORY delta.`{path}`"
     return spark.sql(statement).select("version", "operation", "userMetadata", "operationMetrics").collect()
 
 
@@ -105,4 +106,5 @@ class Lake:
         return sorted((row["id"], row["name"]) for row in self.spark.read.format("delta").load(self.path).collect())
 
     def versions(self) -> list[tuple[int, str]]:
-        return [(row["version"], row["operation"]) for row in history(self.spark, self.path)]
+        """Version and operation of the commits, newest first."""
+        return [(commit["version"], commit["operation"]) for commit in reversed(commits(self.path))]

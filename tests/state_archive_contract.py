@@ -85,13 +85,32 @@ class ArchiveContract(LedgerFixtures):
             store.accept_gap(PIPELINE, found.gap_id, who="ops", why=" ")
         with pytest.raises(RequestError, match=f"no open gap 'other'.*\n.*{found.gap_id}"):
             store.accept_gap(PIPELINE, "other", who="ops", why="lost")
-        accepted = store.accept_gap(PIPELINE, found.gap_id, who="ops", why="the topic had expired")
+        (accepted,) = store.accept_gap(PIPELINE, found.gap_id, who="ops", why="the topic had expired")
         decision = accepted.decision
         assert decision is not None
         assert (decision.low, decision.high, decision.who, decision.why) == ((10,), (20,), "ops", "the topic had expired")
         assert decision.at >= found.found_at
-        assert store.accept_gap(PIPELINE, found.gap_id, who="another", why="again") == accepted
+        assert store.accept_gap(PIPELINE, found.gap_id, who="another", why="again") == (accepted,)
         assert store.report_gaps(lease, []) == (accepted,)  # a decision stays until somebody needs it
         with open_reader(url) as reader:
             assert reader.archive_gaps(PIPELINE, ORDERS) == (accepted,)
             assert reader.archive_gaps("another") == reader.archive_gaps(PIPELINE, OTHER) == ()
+
+    def test_tables_that_share_a_stream_have_the_same_gap_and_it_is_accepted_for_all_of_them_or_for_those_that_are_named(
+        self, store: SqlStateStore
+    ) -> None:
+        third = TableName(schema="shop", name="third")
+        for table in (ORDERS, OTHER, third):
+            store.report_gaps(take(store, table=table), [GAP])
+        [gap_id] = {record.gap_id for record in store.archive_gaps(PIPELINE)}
+        [one] = store.accept_gap(PIPELINE, gap_id, who="ann", why="expired", tables=(third,))
+        assert one.table == third
+        assert {record.table: record.status for record in store.archive_gaps(PIPELINE)} == {
+            ORDERS: GapStatus.OPEN,
+            OTHER: GapStatus.OPEN,
+            third: GapStatus.ACCEPTED,
+        }
+        every = store.accept_gap(PIPELINE, gap_id, who="ops", why="expired")
+        assert {record.table: record.decision and record.decision.who for record in every} == {ORDERS: "ops", OTHER: "ops", third: "ann"}
+        with pytest.raises(RequestError, match=r"no open gap .* of shop\.absent"):
+            store.accept_gap(PIPELINE, gap_id, who="ops", why="expired", tables=(TableName(schema="shop", name="absent"),))

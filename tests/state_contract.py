@@ -23,14 +23,17 @@ from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from cdc_ops.state.table_run import TableRunStatus
 from tests.operations import changed, with_fields
+from tests.state_alert_contract import AlertContract
+from tests.state_approval_contract import ApprovalContract
 from tests.state_archive_contract import ArchiveContract
 from tests.state_idle_contract import IdleContract
 from tests.state_lease_contract import LeaseContract
+from tests.state_told_contract import ToldFilesContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, make_operation, race, result, run, settle, take
 
 
-class StateContract(LeaseContract, ArchiveContract, IdleContract):
-    """The tests; those of leases, archives and idle tables stand on their own."""
+class StateContract(LeaseContract, ArchiveContract, IdleContract, AlertContract, ApprovalContract, ToldFilesContract):
+    """The tests; those of leases, archives, idle tables, alerts, approvals and told files stand on their own."""
 
     # ---------------------------------------------------------------------------------------------- opening and migrating
 
@@ -326,6 +329,12 @@ class StateContract(LeaseContract, ArchiveContract, IdleContract):
         assert store.abandoned_ids(PIPELINE, ORDERS) == {make_operation(2).operation_id}
         assert store.prune(PIPELINE, ORDERS, store.now() + timedelta(minutes=1)) == 0
 
+    def test_a_table_s_last_commit_is_not_forgotten_however_long_it_is_idle(self, store: SqlStateStore) -> None:
+        for index, status in enumerate(["committed", "committed", "idle", "failed", "idle"]):
+            store.record(replace(run(f"run-{index}", NOON + timedelta(minutes=index)), status=TableRunStatus(status)))
+        assert store.prune(PIPELINE, ORDERS, store.now() + timedelta(minutes=1)) == 3
+        assert [item.run_id for item in store.table_runs()] == ["run-4", "run-1"], "asset events chain up by the last commit"
+
     # ---------------------------------------------------------------------------------------------- runs and overview
 
     def test_a_run_has_one_line_per_table_that_is_replaced(self, store: SqlStateStore) -> None:
@@ -362,6 +371,9 @@ class StateContract(LeaseContract, ArchiveContract, IdleContract):
         assert (customers.state.op_seq, customers.stats, customers.lease) == (0, None, None)
         assert customers.last_run is not None
         assert [item.state.table for item in store.overview("archive")] == [ORDERS]
+        assert store.overview("archive", ORDERS) == store.overview("archive")
+        assert [item.state.table for item in store.overview(table=ORDERS)] == [ORDERS, ORDERS]
+        assert store.overview("archive", TableName(schema="shop", name="none")) == ()
         store.release(lease)
         assert store.overview()[2].lease is None
 

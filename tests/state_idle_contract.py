@@ -157,3 +157,10 @@ class IdleContract(LedgerFixtures):
         assert store.prune_idle(PIPELINE, settled, NOON) == 0
         assert {line.run_id for line in store.table_runs(PIPELINE, limit=1000)} == {"run-3"}
         assert orders.state.table in settled
+
+    def test_a_table_s_last_commit_is_not_forgotten_among_tables_without_news(self, store: SqlStateStore) -> None:
+        known(store, "orders")
+        for index, status in enumerate(["committed", "idle", "failed"]):
+            store.record(replace(run(f"run-{index}", NOON - timedelta(days=9 - index)), status=TableRunStatus(status)))
+        assert store.prune_idle(PIPELINE, [ORDERS], NOON - timedelta(days=1)) == 2
+        assert [line.run_id for line in store.history(PIPELINE, ORDERS, status=TableRunStatus.COMMITTED)] == ["run-0"]

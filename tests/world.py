@@ -10,19 +10,22 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from cdc_ops.alerts.conditions import read_conditions
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
+from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.jobs import execute
 from cdc_ops.sources.base import Source, open_source
-from cdc_ops.state.sql import open_store
+from cdc_ops.state.sql import open_reader, open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.runs.run import RunReport, run_pipeline
+from tests.commits import commits
 from tests.stores import place
 
 _numbers = itertools.count(1)
@@ -95,6 +98,11 @@ class World:
         """The folder of a table's Delta table."""
         return f"{self.pipeline.target.root}/{self.schema}/{table}"
 
+    def wrong(self) -> list[AlertKind]:
+        """Returns the kinds of what is wrong by the ledger, as `cdc-ops alerts` says it."""
+        with open_reader(self.ledger) as reader:
+            return [condition.subject.kind for condition in read_conditions(reader, self.pipeline)]
+
     def context(self) -> Context:
         """A fresh context on the ledger, as another process would have it."""
         return Context(pipeline=self.pipeline, store=open_store(self.ledger), connect=self._connect)
@@ -143,8 +151,7 @@ class World:
         """The op_seq of every commit of ours in the Delta log, oldest first."""
         from cdc_ops.core.operation.commit_json import parse_record
 
-        history = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.path(table)}`").orderBy("version").collect()
-        records = (parse_record(row["userMetadata"]) for row in history if row["userMetadata"])
+        records = (parse_record(commit["userMetadata"]) for commit in commits(self.path(table)) if commit["userMetadata"])
         return [record.op_seq for record in records if record is not None]
 
     def _connect(self, config: SourceConfig) -> Source:

@@ -62,3 +62,15 @@ def event_extra(run: TableRun) -> dict[str, Any]:
         "max_commit_lag": result.max_commit_lag,
         "alert": run.messages.alert,
     }
+
+
+def told_batches(context: Any) -> frozenset[str]:
+    """Returns the batches of files whose events have started a run: Airflow has stored them, also if their watcher died before it knew.
+
+    Args:
+        context: Airflow's context of a task.
+    """
+    started_by = context.get("triggering_asset_events") or {}
+    extras = (event.extra or {} for events in started_by.values() for event in events)
+    payloads = (extra.get("payload") for extra in extras if extra.get("from_trigger"))
+    return frozenset(str(one["batch"]) for one in payloads if isinstance(one, dict) and "batch" in one)

@@ -5,12 +5,13 @@ be imported the page refuses everybody.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException
 
 from cdc_ops.airflow.connections import ledger_url
-from cdc_ops.airflow.dag_ids import PREFIX, pipeline_of
+from cdc_ops.airflow.dag_ids import PREFIX, dag_id, pipeline_of, reconcile_dag_id
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader
 from cdc_ops.web.app import create_app
@@ -64,17 +65,28 @@ def _airflow_guard() -> tuple[Callable[..., Any], Callable[..., Mapping[str, Pip
 
 
 def _schedules(dag_ids: set[str]) -> dict[str, PipelineInfo]:
-    """What Airflow's database knows of the DAGs' schedules: how far apart their runs are, whether they are paused."""
+    """What Airflow's database knows of the DAGs' schedules: how far apart their runs are, whether they are paused.
+
+    A DAG that reconciles belongs to the pipeline whose name it has, and only it refuses kinds of runs: a pipeline may have such a name too.
+    """
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
     with create_session() as session:
         models = session.scalars(select(DagModel).where(DagModel.dag_id.in_(dag_ids))).all() if dag_ids else []
-        infos = {pipeline_of(model.dag_id): _info(model) for model in models}
-    return {pipeline_of(one): infos.get(pipeline_of(one), PipelineInfo()) for one in dag_ids}
+        known = {model.dag_id: _info(model) for model in models}
+        reconciling = {model.dag_id for model in models if model.allowed_run_types}
+    pipelines = map(pipeline_of, sorted(dag_ids - reconciling))
+    return {one: _with_dags(one, reconciling, known.get(dag_id(one), PipelineInfo())) for one in pipelines}
 
 
 def _info(model: Any) -> PipelineInfo:
     start, end = model.next_dagrun_data_interval_start, model.next_dagrun_data_interval_end
     return PipelineInfo(every=end - start if start and end and end > start else None, paused=bool(model.is_paused))
+
+
+def _with_dags(pipeline: str, reconciling: set[str], info: PipelineInfo) -> PipelineInfo:
+    """Adds the DAGs of a pipeline: its own, and of those that reconcile and that the user may read the one that is its."""
+    own, other = dag_id(pipeline), reconcile_dag_id(pipeline)
+    return replace(info, dag_ids=(own, other) if other in reconciling else (own,))

@@ -122,7 +122,15 @@ def _rendered(connection: Connection, scheme: str) -> str:
     if connection.password:
         mask_secret(connection.password)
         mask_secret(urllib.parse.quote(connection.password, safe=""))  # as it stands in URLs, also in other ones than ours
-    parts = ConnectionUrl.from_parts(scheme, connection.host, connection.port, connection.login, connection.password, connection.schema)
+    try:
+        parts = ConnectionUrl.from_parts(scheme, connection.host, connection.port, connection.login, connection.password, connection.schema)
+    except ConfigError as error:
+        raise ConfigError(
+            f"The Airflow connection {connection.conn_id!r} cannot be used.",
+            why=error.why or error.what,
+            data=_NOTHING,
+            next="Correct its host and port. In a connection that is written as a URL, percent-encode the password, or write it as JSON.",
+        ) from None
     options = {name: value for name, value in extras(connection).items() if name.startswith("ssl") and isinstance(value, str)}
     text = replace(parts, options=tuple(sorted(options.items()))).render()
     mask_secret(text)

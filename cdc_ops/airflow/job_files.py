@@ -92,11 +92,17 @@ class JobFiles:
         return tuple((Step(match[1]), int(match[2])) for match in matches if match)
 
 
-def open_journal(pipeline: Pipeline, run_id: str, map_index: int) -> JobFiles:
-    """Returns the journal of a group in a run; the run id, which may hold any character, becomes a safe and unique folder name."""
+def open_journal(pipeline: Pipeline, run_id: str, map_index: int, *, approved: bool = False) -> JobFiles:
+    """Returns the journal of a group in a run; the run id, which may hold any character, becomes a safe and unique folder name.
+
+    Args:
+        pipeline, run_id: The run.
+        map_index: The number of the group; that of the question for tables that somebody has let through.
+        approved: The group is of such tables.
+    """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)[:120]
     name = f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
-    return JobFiles(folder=f"{_jobs(pipeline)}/{name}", map_index=map_index)
+    return JobFiles(folder=f"{_jobs(pipeline)}/{name}{'-approved' if approved else ''}", map_index=map_index)
 
 
 def expire_journals(pipeline: Pipeline, now: datetime) -> tuple[str, ...]:
@@ -130,7 +136,8 @@ def summary(tries: Iterable[tuple[JobSpec, StepResult | None]]) -> StepResult | 
             seen = reported.get(name, TableResult(table=name))
             before = tables.get(name, TableResult(table=name))
             phases = added(before.phases, seen.phases)
-            tables[name] = replace(seen, operations=_newer(before.operations, seen.operations), phases=phases)
+            catalog = seen.catalog or before.catalog
+            tables[name] = replace(seen, operations=_newer(before.operations, seen.operations), phases=phases, catalog=catalog)
         last = result or last
         application = added(application, result.phases if result else ())
     return replace(last, tables=tuple(tables.values()), phases=application) if last else None

@@ -6,7 +6,8 @@ from airflow.sdk import Param
 
 from cdc_ops.airflow.run_conf import INCREMENT, MODES
 from cdc_ops.core.operation.run_request import ResyncMode
-from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule
+from cdc_ops.core.pipeline.airflow_settings import Downstream
+from cdc_ops.core.pipeline.pipeline import ARCHIVE, Pipeline, TableRule
 
 _SECTION = "Read again (the watermark stays)"
 _DECLARED_MODES = (INCREMENT, ResyncMode.QUARANTINE.value, ResyncMode.REPLAY.value)
@@ -31,10 +32,9 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
     exact = sorted(rule.pattern for rule in pipeline.tables if not rule.exclude)
     choice: dict[str, Any] = {} if any(rule.is_pattern for rule in pipeline.tables) else {"examples": exact}
     instant: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": _SECTION}
+    tables = "schema.table, one per line; empty = all tables of the pipeline."
     return {
-        "tables": Param(
-            [], type="array", title="Tables", description="schema.table, one per line; empty = all tables of the pipeline.", **choice
-        ),
+        "tables": Param([], type="array", title="Tables", description=tables, **choice),
         "mode": Param(
             INCREMENT,
             type="string",
@@ -45,6 +45,22 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
         ),
         "since": Param(None, title="Since", description="Modes range and replay: from this instant on, with its time zone.", **instant),
         **({} if pipeline.source.is_declared else _of_a_database(instant)),
+        "downstream": Param(
+            "",
+            type="string",
+            enum=["", *Downstream],
+            values_display={"": "as the pipeline says", "events": "events: tell them", "silent": "silent: do not tell them"},
+            title="DAGs behind the tables",
+            description="Of backfills, and of modes that read rows again: whether they emit asset events. After a silent run the next"
+            " event's range of Delta versions has these commits too.",
+            section=_SECTION,
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only say what would be done: tables, windows, rows and cost, in the log of 'discover'. Nothing is written.",
+        ),
         "accept_cost": Param(
             False,
             type="boolean",
@@ -89,7 +105,7 @@ def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
 def reconcile_params(pipeline: Pipeline) -> dict[str, Param]:
     """Returns the trigger form of the DAG that reconciles."""
     wanted = params(pipeline)
-    return {name: wanted[name] for name in ("tables", "accept_deletes", "accept_cost")}
+    return {name: wanted[name] for name in ("tables", "accept_deletes", "dry_run", "accept_cost")}
 
 
 def doc_md(pipeline: Pipeline) -> str:
@@ -99,7 +115,10 @@ def doc_md(pipeline: Pipeline) -> str:
     rows = [_row(pipeline, rule) for rule in rules[:_SHOWN]]
     more = [f"\n... and {len(rules) - _SHOWN} more."] if len(rules) > _SHOWN else []
     left_out = [f"\nLeft out: {excluded}."] if excluded else []
-    schedule = f"`{pipeline.schedule}` (UTC)" if pipeline.schedule else "none: triggered manually or by other DAGs"
+    times = [f"`{pipeline.cron}` ({pipeline.airflow.time_zone})"] if pipeline.cron else []
+    files = ["new files in the archive"] if pipeline.watches_archive else []
+    assets = [f"asset `{name}`" for name in pipeline.runs.start_on if name != ARCHIVE]
+    schedule = ", or on ".join((*times, *files, *assets)) or "none: triggered manually or by other DAGs"
     facts = (
         f"- **Source:** {_source_of(pipeline)}\n"
         f"- **Target:** `{pipeline.target.root}`\n"

@@ -1,4 +1,7 @@
-"""The plugin: one page in Airflow's menu. Importing this must stay cheap, because every Airflow process does it, each task included."""
+"""The plugin: a page in Airflow's menu, and a tab on each DAG and each run.
+
+Importing this must stay cheap, because every Airflow process does it, each task included.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -7,11 +10,17 @@ from airflow.sdk.plugins_manager import AirflowPlugin
 
 
 class CdcOpsPlugin(AirflowPlugin):
-    """Shows the status page under Browse; the page itself is built in the API server, when it asks for it."""
+    """Shows the status page under Browse, and its part of a DAG or a run on their pages.
+
+    The page itself is built in the API server, when it asks for it. Airflow shows a tab on every DAG: on one that is no pipeline, the tab
+    says so.
+    """
 
     name = "cdc_ops"
     external_views = [  # noqa: RUF012  Airflow's own declaration
-        {"name": "CDC tables", "href": "cdc/ui", "destination": "nav", "category": "browse", "url_route": "cdc"}
+        {"name": "CDC tables", "href": "cdc/ui", "destination": "nav", "category": "browse", "url_route": "cdc"},
+        {"name": "CDC tables", "href": "cdc/dag?dag_id={DAG_ID}", "destination": "dag", "url_route": "cdc-dag"},
+        {"name": "CDC tables", "href": "cdc/run?dag_id={DAG_ID}&run_id={RUN_ID}", "destination": "dag_run", "url_route": "cdc-run"},
     ]
 
     @cached_property

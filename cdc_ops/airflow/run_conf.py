@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 from cdc_ops.core.instants import parse_instant
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.pipeline.airflow_settings import Downstream
 from cdc_ops.core.reconcile.diff import parse_accepted
 from cdc_ops.core.text import did_you_mean, split_list, unquoted
 from cdc_ops.errors import RequestError
@@ -25,7 +26,7 @@ from cdc_ops.errors import RequestError
 INCREMENT: Final = "increment"
 RECONCILE: Final = "reconcile"
 MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode), RECONCILE)
-KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns", "accept_deletes", "accept_cost")
+KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns", "accept_deletes", "accept_cost", "downstream", "dry_run")
 """What a run's conf, and the trigger form, may hold."""
 
 _BACKFILL: Final = "backfill"
@@ -42,6 +43,7 @@ class DagRunFacts:
         conf: As triggered, before Airflow adds the defaults of Params.
         interval: Data interval, None where the run has none.
         reconcile: The DAG is the one that only reconciles.
+        downstream: What the pipeline says of asset events of backfills.
     """
 
     dag_id: str
@@ -50,6 +52,7 @@ class DagRunFacts:
     conf: Mapping[str, Any] = field(default_factory=dict)
     interval: tuple[datetime, datetime] | None = None
     reconcile: bool = False
+    downstream: Downstream = Downstream.EVENTS
 
 
 def run_request(dag_run: DagRunFacts) -> RunRequest:
@@ -80,6 +83,8 @@ def run_request(dag_run: DagRunFacts) -> RunRequest:
         keys=_keys(dag_run.conf),
         columns=_names(dag_run.conf, "columns", "Give a list of column names."),
         accept_cost=_flag(dag_run.conf, "accept_cost"),
+        dry_run=_flag(dag_run.conf, "dry_run"),
+        silent=_is_silent(dag_run, _kind(dag_run, mode)),
     ).checked()
 
 
@@ -87,6 +92,14 @@ def _kind(dag_run: DagRunFacts, mode: ResyncMode | None) -> RunKind:
     if dag_run.run_type == _BACKFILL or (dag_run.conf.get("columns") and mode is None):
         return RunKind.BACKFILL
     return RunKind.RESYNC if mode else RunKind.INCREMENT
+
+
+def _is_silent(dag_run: DagRunFacts, kind: RunKind) -> bool:
+    """The run's own word goes over the pipeline's, which is about backfills."""
+    value = dag_run.conf.get("downstream") or ""
+    if value and value not in tuple(Downstream):
+        _refuse(f"downstream={value!r} is not valid. {did_you_mean(str(value), Downstream)}", "Choose events or silent, or leave it empty.")
+    return value == Downstream.SILENT or (not value and kind is RunKind.BACKFILL and dag_run.downstream is Downstream.SILENT)
 
 
 def _reconcile(dag_run: DagRunFacts) -> RunRequest:
@@ -97,6 +110,8 @@ def _reconcile(dag_run: DagRunFacts) -> RunRequest:
     accepted = dag_run.conf.get("accept_deletes") or ""
     if isinstance(accepted, bool) or not isinstance(accepted, int | str):
         _refuse(f"accept_deletes={accepted!r} is neither a number of rows nor a share.", "Write 500 for rows, or 30% for a share of them.")
+    if _is_silent(dag_run, RunKind.RECONCILE):
+        _refuse("A reconcile cannot be silent: it brings changes that the DAGs behind a table have not seen.", "Remove downstream.")
     number, ratio = parse_accepted(str(accepted))
     return RunRequest(
         run_id=dag_run.run_id,
@@ -111,6 +126,7 @@ def _reconcile(dag_run: DagRunFacts) -> RunRequest:
         accept_deletes=number,
         accept_delete_ratio=ratio,
         accept_cost=_flag(dag_run.conf, "accept_cost"),
+        dry_run=_flag(dag_run.conf, "dry_run"),
     ).checked()
 
 
@@ -128,7 +144,8 @@ def _check_known(conf: Mapping[str, Any]) -> None:
 def _check_backfill(dag_run: DagRunFacts, mode: ResyncMode | None) -> None:
     if mode or any(dag_run.conf.get(name) for name in ("since", "until", "keys", "columns")):
         _refuse(
-            "A backfill takes its range from the dates of the backfill; of the conf it takes 'tables' and 'accept_cost' only.",
+            "A backfill takes its range from the dates of the backfill; of the conf it takes only 'tables',"
+            " 'accept_cost', 'downstream' and 'dry_run'.",
             "Remove the other keys.",
         )
     if dag_run.interval is None:

@@ -17,7 +17,14 @@ from cdc_ops.core.pipeline.table_matching import resolve_tables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.sql import open_store
+from cdc_ops.steps.approvals import approved_request
 from cdc_ops.steps.context import Context
+
+APPROVED = "approved"
+"""The group of tasks that tries refused tables once more, after somebody has let them through."""
+
+ASK = "ask"
+"""The task that finds out which refused tables a person may let through."""
 
 PLANNED = "planned"
 """XCom key of the plan task: names of the tables that have operations."""
@@ -61,19 +68,26 @@ def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str]
         ConfigError, LedgerUnavailableError: there is no ledger.
     """
     dag_run = run_facts(airflow)
-    request = run_request(replace(dag_run, reconcile=dag_run.dag_id == reconcile_dag_id(pipeline.name)))
+    reconcile = dag_run.dag_id == reconcile_dag_id(pipeline.name)
+    request = run_request(replace(dag_run, reconcile=reconcile, downstream=pipeline.airflow.downstream))
     instance = airflow["ti"]
+    approved, configs = is_approved(instance.task_id), table_configs(pipeline, tables)
     store = open_store(ledger_url())
     try:
         yield TaskContext(
             context=Context(pipeline=pipeline, store=store, connect=connect),
-            request=request,
-            configs=table_configs(pipeline, tables),
-            journal=open_journal(pipeline, request.run_id, instance.map_index),
+            request=approved_request(store, request, configs[0]) if approved else request,
+            configs=configs,
+            journal=open_journal(pipeline, request.run_id, instance.map_index, approved=approved),
             attempt=instance.try_number,
         )
     finally:
         store.close()
+
+
+def is_approved(task_id: str) -> bool:
+    """True for the tasks of the second try."""
+    return task_id.startswith(f"{APPROVED}.")
 
 
 def connect(config: SourceConfig) -> Source:

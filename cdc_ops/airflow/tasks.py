@@ -5,30 +5,41 @@ in the ledger, where a retry finds it unchanged.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import AssetAlias, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from cdc_ops.airflow.assets import emit
+from cdc_ops.airflow.alerts.run_end import note_failure, tell_receivers
+from cdc_ops.airflow.assets import emit, told_batches
 from cdc_ops.airflow.connections import check_spark, source_url
-from cdc_ops.airflow.exceptions import tables_failed, translated
+from cdc_ops.airflow.exceptions import RetryableRunError, tables_failed, translated
 from cdc_ops.airflow.job_files import expire_journals, summary
 from cdc_ops.airflow.metrics import publish_metrics
+from cdc_ops.airflow.run_note import NOTE, note_of, text_of, title_of, watermarks_of
 from cdc_ops.airflow.spark.submit import application_environment, source_environment
-from cdc_ops.airflow.task_context import PLANNED, TaskContext, connect, label, opened, planned_tables
+from cdc_ops.airflow.task_context import APPROVED, ASK, PLANNED, TaskContext, connect, label, opened, planned_tables, run_facts
 from cdc_ops.config.settings import load_settings
+from cdc_ops.core.approvals import answer_text
+from cdc_ops.core.operation.job import Step
 from cdc_ops.core.phases import phases_text
-from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.run_cost import cost_text
+from cdc_ops.errors import CdcError, EnvironmentSetupError
 from cdc_ops.lake.spark import jars
+from cdc_ops.sources.base import Source
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.steps.approvals import withdraw
 from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
 from cdc_ops.steps.discovery import discover_all
+from cdc_ops.steps.plan import plan_table
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
+from cdc_ops.steps.runs.ending import end_unfinished, take_back_events, unexplained_tasks, unexplained_text
 from cdc_ops.steps.runs.one_look import plan_tables
 from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.table_groups import GroupPlan, commit_group
@@ -36,7 +47,9 @@ from cdc_ops.steps.runs.work_groups import groups_of_run
 
 log = logging.getLogger(__name__)
 
-_FINE = (TableRunStatus.COMMITTED, TableRunStatus.IDLE)
+RESULTS = "results"
+"""XCom key of the commit task: how each table of the group fared."""
+
 _FAILED_STATES = ("failed", "upstream_failed")
 
 
@@ -50,8 +63,9 @@ def archive_task(pipeline: Pipeline, **options: Any) -> Any:
     def archive() -> None:
         """Copies the server's closed binlogs into the archive."""
         with translated():
+            dry_run = bool(run_facts(get_current_context()).conf.get("dry_run"))
             url = source_url(replace(pipeline.source, connection=pipeline.archive.copy.connection))
-            report = archive_binlogs(pipeline, url, say=log.info)
+            report = archive_binlogs(pipeline, url, dry_run=dry_run, say=log.info)
             log.info("%d binlogs copied to %s/%s, which has %d", len(report.copied), report.url, report.folder, report.archived)
             for text in report.warnings:
                 log.warning(text)
@@ -64,24 +78,26 @@ def archive_task(pipeline: Pipeline, **options: Any) -> Any:
 def discover_task(pipeline: Pipeline, **options: Any) -> Any:
     """Adds the task that checks the run's conf and all connections, and returns groups of `schema.table` names."""
 
-    @task(task_id="discover", **options)
+    @task(task_id="discover", map_index_template="{{ label }}", **options)
     def discover_tables() -> list[list[str]]:
         """Checks all connections and lists the tables of this run, in groups that share one Spark job."""
-        with translated(), opened(pipeline, get_current_context()) as here:
-            preflight(pipeline)
-            source = connect(pipeline.source)
-            try:
-                found = discover_all(here.context, source, here.request)
-                check_run_cost(here.context, source, here.request, found.tables)
-            finally:
-                source.close()
-            configs = found.tables
+        context = get_current_context()
+        with translated(), opened(pipeline, context) as here, closing(connect(pipeline.source)) as source:
+            here.context.store.confirm_told(pipeline.name, told_batches(context))
+            found, request = discover_all(here.context, source, here.request), here.request
+            names = [str(config.table) for config in found.tables]
+            note = note_of(request, names, watermarks_of(here.context.store, pipeline.name, request))
+            log.info(text_of(note))
+            _show(context, title_of(note))
+            context["ti"].xcom_push(key=NOTE, value=note)
             for text in found.warnings:
                 log.warning(text)
-            request = here.request
-            log.info("%s of %d tables, asked for by a %s run", request.kind, len(configs), request.trigger)
-            if request.since and request.until:
-                log.info("range [%s, %s)", request.since.isoformat(), request.until.isoformat())
+            preflight(pipeline)
+            if request.dry_run:
+                _tell_dry_run(here, source, found.tables)
+                return []
+            check_run_cost(here.context, source, request, found.tables)
+            configs = found.tables
             return [[str(config.table) for config in group] for group in groups_of_run(here.context, request, configs)]
 
     return discover_tables()
@@ -115,8 +131,8 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
 def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: Any) -> Any:
     """Adds the task that brings the ledger up to the lake for a group, gives the leases back and emits the tables' asset events.
 
-    It is green if it could settle every table, also one whose extract or merge failed: that task is red, and so is the run's outcome. Asset
-    events go out with green tasks only, and the tables that came through must not lose theirs.
+    Asset events go out with green tasks only, and the tables that came through must not lose theirs. So it is green also if another table
+    of the group failed and is not tried again: that table's line says why, and the run's outcome is red.
     """
 
     @task(task_id="commit", map_index_template="{{ label }}", outlets=[alias], **options)
@@ -135,11 +151,15 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
                 log.info(line_of(run))
                 if run.timing.phases:
                     log.info("%s: %s", run.table, phases_text(run.timing.phases))
-            emit(context, alias, group.configs, done)
+            told = [run for run in done if not run.silent]
+            if len(told) < len(done):
+                log.info("No asset events of %s: the run is silent", ", ".join(str(run.table) for run in done if run.silent))
+            emit(context, alias, group.configs, told)
+            context["ti"].xcom_push(key=RESULTS, value=[result_of(run) for run in runs])
             settled = {run.table for run in runs}
             own = {str(failure.config.table): failure.error for failure in failures if failure.config.table not in settled}
             if own:
-                raise tables_failed("commit", own)
+                _fail_or_go_on(context, own, told)
 
     return commit(tables)
 
@@ -156,20 +176,77 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
         context = get_current_context()
         groups = context["ti"].xcom_pull(task_ids="discover")
         if groups is None:
-            raise AirflowFailException("No table was read: the task 'discover' failed; see its log.")
+            nothing = "No table was read: the task 'discover' failed; see its log."
+            with suppress(CdcError), opened(pipeline, context) as here:  # without a ledger, the run still says why it failed
+                if not here.request.dry_run:
+                    note_failure(pipeline, here.context.store, here.request.run_id, nothing)
+                    tell_receivers(pipeline, here.context.store)
+            raise AirflowFailException(nothing)
         names = [name for group in groups for name in group]
-        with translated(), opened(pipeline, context) as here:
-            runs = _lines_of_run(here, len(names))
+        with translated(), opened(pipeline, context, names) as here:
+            if here.request.dry_run:
+                raise AirflowSkipException("Dry run: the log of the task 'discover' says what a run would do.")
+            runs, broken = _lines_of_run(here, len(names)), _failed_tasks(context)
+            runs = end_unfinished(here.context, here.request, here.configs, runs, broken)
+            again = asked_again(context)
+            mapped = {"tables": groups, APPROVED: again}
+            lost = [name for one, parts in mapped.items() for n, part in enumerate(parts) if f"{one}.commit_{n}" in broken for name in part]
+            take_back_events(here.context.store, [runs[name] for name in lost if name in runs])
+            broken = still_broken(broken, mapped, runs)
+            if pipeline.airflow.approve.decisions:
+                for record in withdraw(here.context.store, pipeline.name, here.request.run_id):
+                    log.info("Asked for approval of %s for %s: %s", record.asked.decision, record.subject, answer_text(record))
+            untold = unexplained_text(unexplained_tasks(mapped, runs, broken))
+            note_failure(pipeline, here.context.store, here.request.run_id, untold)
             publish_metrics(here.context.store, pipeline.name, names)
+            tell_receivers(pipeline, here.context.store)
             expire_journals(pipeline, here.context.store.now())
         for name in names:
             log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")
             for text in runs[name].notices if name in runs else ():
                 log.error("%s: %s", name, text)
-        if verdict := verdict_of(names, runs, _failed_tasks(context)):
+        if verdict := verdict_of(names, runs, broken):
             raise AirflowFailException(verdict)
 
     return outcome()
+
+
+def asked_again(context: Any) -> list[list[str]]:
+    """Returns the tables that the run has asked a person about, each as a group of one; empty where it asks nobody."""
+    return context["ti"].xcom_pull(task_ids=ASK) or []
+
+
+def still_broken(failed_tasks: Sequence[str], mapped: Mapping[str, Sequence[Sequence[str]]], runs: Mapping[str, TableRun]) -> list[str]:
+    """Returns the failed tasks of a run without those that were made good: a refused table of theirs was let through, and all came through.
+
+    Args:
+        failed_tasks: Names of tasks; that of a group ends in its number, such as `tables.sync_0`.
+        mapped: By the name of a group of tasks: for each of its numbers, in their order, the names of its tables.
+        runs: The tables' lines in the run's record by name.
+    """
+    again = {name for part in mapped[APPROVED] for name in part}
+    good = {
+        f"tables.{step}_{number}"
+        for number, names in enumerate(mapped["tables"])
+        if again.intersection(names) and all(name in runs and runs[name].status.is_good for name in names)
+        for step in ("plan", Step.EXTRACT, Step.MERGE, Step.SYNC)
+    }
+    return [name for name in failed_tasks if name not in good]
+
+
+def _fail_or_go_on(context: Any, errors: Mapping[str, CdcError], told: Sequence[TableRun]) -> None:
+    """Fails a commit task if it is tried again, or if no table has an event to lose; otherwise it logs the errors.
+
+    Args:
+        context: Airflow's context of the task.
+        errors: Of tables that could not be settled.
+        told: Lines of tables that have events.
+    """
+    instance, error = context["ti"], tables_failed("commit", errors)
+    is_tried_again = isinstance(error, RetryableRunError) and instance.try_number <= instance.max_tries
+    if is_tried_again or not told:
+        raise error
+    log.error("%s\nThis task ends well, so that the other tables have their asset events; the task 'outcome' fails.", error)
 
 
 def preflight(pipeline: Pipeline) -> None:
@@ -177,13 +254,21 @@ def preflight(pipeline: Pipeline) -> None:
 
     Raises:
         ConfigError: a connection is missing or cannot be meant.
-        EnvironmentSetupError: the folder of jars is empty.
+        EnvironmentSetupError: the folder of jars is empty, or the client of Kubernetes is missing.
     """
     if pipeline.spark.connect:
         log.info("Spark server: %s", pipeline.spark.connect)
         source_environment(pipeline)
         return
-    log.info("Spark master: %s", check_spark(pipeline))
+    master = check_spark(pipeline)
+    log.info("Spark master: %s", master)
+    if master.startswith("k8s://") and find_spec("kubernetes") is None:
+        raise EnvironmentSetupError(
+            f"The Airflow connection {pipeline.spark.connection!r} names {master}, and this worker cannot talk to Kubernetes.",
+            why="Airflow's Spark hook asks Kubernetes for the driver, with a client that is not installed.",
+            data="Nothing was read or written; the watermark stays.",
+            next="pip install apache-airflow-providers-cncf-kubernetes",
+        )
     application_environment(pipeline)
     folder = pipeline.spark.jars or load_settings().jars
     if folder:
@@ -197,6 +282,14 @@ def line_of(run: TableRun) -> str:
     version = f", Delta version {run.result.delta_version}" if run.result.delta_version is not None else ""
     first = f": {message.splitlines()[0]}" if message else ""
     return f"{run.table}: {run.status} ({run.kind}{rows}{version}){first}"
+
+
+def result_of(run: TableRun) -> dict[str, Any]:
+    """Returns how a table fared, for other tasks and the REST API."""
+    counts = run.result.counts
+    rows = {"read": counts.read, "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
+    names = {"table": str(run.table), "status": run.status.value, "kind": run.kind.value}
+    return {**names, "rows": rows, "delta_version": run.result.delta_version, "late_rows": run.result.late_rows}
 
 
 def _tell(here: TaskContext, planned: GroupPlan) -> None:
@@ -215,6 +308,21 @@ def _tell(here: TaskContext, planned: GroupPlan) -> None:
                 log.warning("%s: %s", item.table, text)
         if text := unchanged_text(sum(text in before for text in item.warnings), "an earlier run's log of this task has them"):
             log.info("%s: %s", item.table, text)
+
+
+def _tell_dry_run(here: TaskContext, source: Source, configs: Sequence[TableConfig]) -> None:
+    """Says what each table's plan would be; one that cannot be planned says why, and the others go on."""
+    failures: dict[str, CdcError] = {}
+    for config in configs:
+        try:
+            plan = plan_table(here.context, source, here.request, config)
+        except CdcError as error:
+            failures[str(config.table)] = error
+            continue
+        _tell(here, GroupPlan(plans=(plan,)))
+    if failures:
+        raise tables_failed("dry run", failures)
+    log.info("Dry run: nothing was written.")
 
 
 def _lines_of_run(here: TaskContext, tables: int) -> dict[str, TableRun]:
@@ -236,7 +344,7 @@ def verdict_of(names: Sequence[str], runs: dict[str, TableRun], broken: Sequence
         runs: Their lines in the run's record, as far as there are any.
         broken: Tasks that failed.
     """
-    wrong = [name for name in names if name not in runs or runs[name].status not in _FINE]
+    wrong = [name for name in names if name not in runs or not runs[name].status.is_good]
     waiting = [name for name in names if name in runs and name not in wrong and runs[name].waits_for_somebody]
     lines = [f"{len(wrong)} table{'s' if len(wrong) != 1 else ''} failed."] if wrong else []
     lines += [f"- {line_of(runs[name]) if name in runs else f'{name}: not looked at'}" for name in wrong]

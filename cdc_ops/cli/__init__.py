@@ -6,12 +6,12 @@ failed, but one waits at a gap in its archive for somebody, 1 anything unforesee
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from cdc_ops.cli import commands
 from cdc_ops.cli.commands.pipelines import app, main
 
-for _module in iter_modules(commands.__path__):  # each registers its commands
-    import_module(f"{commands.__name__}.{_module.name}")
+for _module in walk_packages(commands.__path__, f"{commands.__name__}."):  # each registers its commands
+    import_module(_module.name)
 
 __all__ = ["app", "main"]

@@ -139,6 +139,9 @@ class LocalSpark:
         from cdc_ops.lake.spark.jvm_options import driver_conf
         from cdc_ops.lake.spark.session import build_session
 
+        if JvmLog.jvm_died():
+            self.say("the JVM of Spark has died; its jobs fail, the next ones get another JVM")
+            self._end_jvm(patience=0)
         if LocalSpark._jvm is not None and LocalSpark._jvm.small and not small:
             self._end_jvm()
         if self._spark is None:

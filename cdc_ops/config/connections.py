@@ -23,6 +23,30 @@ def connection_url(connection_id: str, environ: Mapping[str, str] = os.environ) 
     """
     if not connection_id:
         return ""
+    text = connection_text(connection_id, _EXAMPLE, environ)
+    try:
+        return ConnectionUrl.parse(text).render()
+    except ConfigError as error:
+        variable = variable_name(connection_id)
+        raise ConfigError(
+            f"{variable} (connection {connection_id!r}): {error.what}",
+            why=error.why,
+            data="Nothing was read or written; the watermark stays.",
+            next=error.next or f"Write it as {FORM}.",
+        ) from None
+
+
+def connection_text(connection_id: str, example: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Returns what the variable of a connection holds, unchecked.
+
+    Args:
+        connection_id: The name that the pipeline file gives.
+        example: Such a value, for the message.
+        environ: Where the variable is looked up.
+
+    Raises:
+        ConfigError: the variable is not set.
+    """
     variable = variable_name(connection_id)
     text = environ.get(variable, "")
     if not text.strip():
@@ -30,17 +54,9 @@ def connection_url(connection_id: str, environ: Mapping[str, str] = os.environ) 
             f"The connection {connection_id!r} is missing: the environment variable {variable} is {_state(variable, environ)}.",
             why=_near(variable, environ),
             data="Nothing was read or written; the watermark stays.",
-            next=f"export {variable}='{_EXAMPLE}'   (special characters of the password percent-encoded)",
+            next=f"export {variable}='{example}'   (special characters of the password percent-encoded)",
         )
-    try:
-        return ConnectionUrl.parse(text).render()
-    except ConfigError as error:
-        raise ConfigError(
-            f"{variable} (connection {connection_id!r}): {error.what}",
-            why=error.why,
-            data="Nothing was read or written; the watermark stays.",
-            next=error.next or f"Write it as {FORM}.",
-        ) from None
+    return text
 
 
 def _state(variable: str, environ: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from cdc_ops.core.layout.compaction import Partitioning, Rewrite, RewriteLimits, joining, plan_rewrites
+from cdc_ops.core.layout.compaction import MOST_TIMES, Partitioning, Rewrite, RewriteLimits, joining, plan_rewrites
 from cdc_ops.core.layout.data_files import DataFile, SizeClass
 from cdc_ops.core.text import size_text, span_text
 
@@ -23,7 +23,7 @@ class MaintenancePolicy:
 
     Args:
         enabled: Whether cdc-ops runs OPTIMIZE and VACUUM. `false` = somebody else maintains the table.
-        min_small_files: So many small files are put together, at least; of large tables up to eight times as many. Files join in steps, so
+        min_small_files: So many small files are put together, at least; of large tables up to 32 times as many. Files join in steps, so
             that a row is written again only when its file becomes four times as large.
         target_file_bytes: Size of the files that OPTIMIZE makes. Files below a quarter of it are small. 0 = by the size of the table: a
             512th of it, from 32 MiB to 1 GiB.
@@ -40,7 +40,7 @@ class MaintenancePolicy:
     """
 
     enabled: bool = True
-    min_small_files: int = 32
+    min_small_files: int = 8
     target_file_bytes: int = 0
     max_deleted_share: float = 0.25
     max_bytes: int = 50 << 30
@@ -113,6 +113,7 @@ class TableStats:
         purged_at: UTC time of the last PURGE; before the first one, when the table was first seen.
         last_upkeep: What the last maintenance did, None if there was none.
         upkeep_bytes: Bytes that all maintenance has written.
+        catalog: Fingerprint of what Spark's catalog was told of the table, "" if it was told nothing.
     """
 
     delta_version: int
@@ -129,6 +130,7 @@ class TableStats:
     purged_at: datetime | None = None
     last_upkeep: Upkeep | None = None
     upkeep_bytes: int = 0
+    catalog: str = ""
 
 
 class Vacuum(enum.StrEnum):
@@ -243,6 +245,7 @@ def carry_over(previous: TableStats | None, seen: TableStats, now: datetime) -> 
         commits_since_vacuum=previous.commits_since_vacuum + 1,
         last_upkeep=previous.last_upkeep,
         upkeep_bytes=previous.upkeep_bytes,
+        catalog=previous.catalog,
     )
 
 
@@ -253,7 +256,7 @@ def _worth(policy: MaintenancePolicy, stats: TableStats) -> str:
     sizes = stats.sizes or (SizeClass(files=stats.files, bytes=stats.size_bytes),)
     count = joining((one.mean for one in sizes for _ in range(one.files)), limits)
     small = sum(one.files for one in sizes if one.mean < limits.small_bytes)
-    if count or small >= limits.min_small_files * 8:
+    if count or small >= limits.min_small_files * MOST_TIMES:
         size = sum(one.bytes for one in sizes if one.mean < limits.small_bytes)
         return f"{small} small files with {size_text(size)} together"
     # The rows may be spread evenly, or have been those of a few files: those tell.

@@ -46,6 +46,8 @@ class RunPhase(enum.StrEnum):
     """The rest of the statement by which landed rows enter the Delta table: preparing and planning it, and its one commit."""
     STATISTICS = "statistics"
     """What the commit did, and the table's files and size, are read from the table's log."""
+    CATALOG = "catalog"
+    """Spark's catalog is told of a new table, or of its new columns."""
     COMMIT = "commit"
     """The ledger is brought up to the lake. No Spark."""
 

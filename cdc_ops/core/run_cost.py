@@ -1,6 +1,7 @@
 """What a run costs: the estimate of a plan with what each figure comes from, and the limits that a pipeline sets. Pure."""
 
 import enum
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -143,6 +144,23 @@ class MaxCost:
     def is_set(self) -> bool:
         """True if there is any limit."""
         return bool(self.rows or self.written_bytes or self.duration)
+
+    def raised_to(self, granted: RunCost) -> "MaxCost":
+        """Returns limits that let a granted estimate through, and a tenth more, because the source goes on while somebody thinks.
+
+        >>> MaxCost(rows=1_000, written_bytes=500).raised_to(RunCost(rows=figure(2_000, CostBasis.COUNTED)))
+        MaxCost(rows=2200, written_bytes=500, duration=datetime.timedelta(0), refuse_unknown=False)
+        """
+        more = (
+            figure.value * 1.1 if figure.value is not None else 0.0 for figure in (granted.rows, granted.written_bytes, granted.seconds)
+        )
+        rows, written, seconds = more
+        return MaxCost(
+            rows=max(self.rows, math.ceil(rows)) if self.rows else 0,
+            written_bytes=max(self.written_bytes, math.ceil(written)) if self.written_bytes else 0,
+            duration=max(self.duration, timedelta(seconds=seconds)) if self.duration else timedelta(0),
+            refuse_unknown=False,  # that a figure is not known was in the question
+        )
 
 
 NO_LIMIT: Final = MaxCost()

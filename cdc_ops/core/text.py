@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -63,6 +64,15 @@ def span_text(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "min"), (0 if hours else rest, "s"))
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
+def minute_text(instant: datetime) -> str:
+    """Returns an instant of UTC to the minute.
+
+    >>> minute_text(datetime(2026, 1, 31, 9, 5, 59))
+    '2026-01-31 09:05 UTC'
+    """
+    return f"{instant:%Y-%m-%d %H:%M} UTC"
 
 
 def size_text(size: float) -> str:

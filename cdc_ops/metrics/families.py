@@ -68,6 +68,16 @@ def _of_tables(overviews: tuple[TableOverview, ...], now: datetime) -> tuple[Fam
             [(one, lag.total_seconds()) for one, lag in lags if lag is not None],
         ),
         _family(
+            "max_lag_seconds",
+            "How far the table may be behind (max_lag); tables without a limit have none.",
+            [(one, limit.total_seconds()) for one in overviews if (limit := one.max_lag)],
+        ),
+        _family(
+            "over_max_lag",
+            "1 if the table is further behind than its max_lag; tables without a limit have none.",
+            [(one, float(one.is_over_max_lag(now))) for one in overviews if one.max_lag],
+        ),
+        _family(
             "missing_at_source",
             "1 if the source no longer shows the table.",
             [(one, float(one.state.missing_since is not None)) for one in overviews],

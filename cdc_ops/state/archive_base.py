@@ -5,7 +5,7 @@ Delta commit (core.archive.files.below).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cdc_ops.core.archive.completeness import GapRecord
@@ -83,8 +83,17 @@ class ArchiveStore(ArchiveReader):
         """
 
     @abstractmethod
-    def accept_gap(self, pipeline: str, gap_id: str, *, who: str, why: str) -> GapRecord:
+    def accept_gap(self, pipeline: str, gap_id: str, *, who: str, why: str, tables: Collection[TableName] = ()) -> tuple[GapRecord, ...]:
         """Signs off an open gap; accepting it again changes nothing. Needs no lease: it is read by the next plan.
+
+        Args:
+            pipeline: Whose archive.
+            gap_id: The range. Tables whose events come in one stream have the same gap each.
+            who, why: Kept with the decision.
+            tables: For which of its tables; empty = for all that have it.
+
+        Returns:
+            The accepted gaps, one for each table, by table.
 
         Raises:
             RequestError: there is no such open gap, or no reason is given.

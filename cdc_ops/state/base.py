@@ -14,9 +14,12 @@ from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.state.alerts import AlertReader, AlertStore
+from cdc_ops.state.approvals import ApprovalReader, ApprovalStore
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.state.told_files import ToldFilesReader, ToldFilesStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,19 @@ class TableOverview:
     last_run: TableRun | None
     lease: Lease | None
     method: str = "query"
+
+    @property
+    def max_lag(self) -> timedelta | None:
+        """How far the table may be behind its source, as its last run knew it; None without a limit."""
+        return self.last_run.max_lag if self.last_run else None
+
+    def is_over_max_lag(self, now: datetime) -> bool:
+        """True if the table is further behind than its last run's `max_lag`.
+
+        Args:
+            now: The ledger's clock, UTC.
+        """
+        return self.state.exceeds(self.max_lag, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +86,7 @@ class IdleTable:
     run: TableRun
 
 
-class StateReader(ArchiveReader, ABC):
+class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, ABC):
     """Reads the ledger; offers no way to change it."""
 
     @abstractmethod
@@ -128,8 +144,8 @@ class StateReader(ArchiveReader, ABC):
         """Returns one table's line of a run, None if the run has not come to it."""
 
     @abstractmethod
-    def overview(self, pipeline: str | None = None) -> tuple[TableOverview, ...]:
-        """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table.
+    def overview(self, pipeline: str | None = None, table: TableName | None = None) -> tuple[TableOverview, ...]:
+        """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table; or those of a name.
 
         The number of queries is fixed: the status page asks every few seconds.
         """
@@ -142,7 +158,7 @@ class StateReader(ArchiveReader, ABC):
         """
 
 
-class StateStore(StateReader, ArchiveStore):
+class StateStore(StateReader, ArchiveStore, AlertStore, ApprovalStore, ToldFilesStore):
     """Writes the ledger. Every write that moves a table's state is a compare-and-set under a lease token."""
 
     @abstractmethod
@@ -237,7 +253,9 @@ class StateStore(StateReader, ArchiveStore):
 
     @abstractmethod
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
-        """Forgets lines of runs and settled operations of a table from before an instant; its newest line, and all that is open, stays.
+        """Forgets lines of runs and settled operations of a table from before an instant.
+
+        Its newest line, the newest one that committed, and all that is open stays.
 
         Returns:
             How many were removed; a call removes a bounded number.
@@ -245,7 +263,7 @@ class StateStore(StateReader, ArchiveStore):
 
     @abstractmethod
     def prune_idle(self, pipeline: str, settled: Iterable[TableName], before: datetime) -> int:
-        """Does what `prune` does for tables that were just settled by `settle_idle`, together.
+        """Does what `prune` does for tables that were just settled by `settle_idle`, together; lines that committed stay until `prune`.
 
         Returns:
             How many were removed; a call removes a bounded number.
@@ -253,4 +271,4 @@ class StateStore(StateReader, ArchiveStore):
 
     @abstractmethod
     def record(self, run: TableRun) -> None:
-        """Writes or replaces one table's line of a run: one line per pipeline, table and run_id."""
+        """Writes or replaces one table's line of a run, one per pipeline, table and run_id, and what it has found (`findings_of`)."""

@@ -22,11 +22,14 @@ from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LeaseHeldError, StaleStateError
 from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableOverview
-from cdc_ops.state.db import idle_tables, leases, operations, pruning, runs, table_rows
+from cdc_ops.state.db import alerts, approvals, idle_tables, leases, operations, pruning, runs, table_rows
+from cdc_ops.state.db.alerts import SqlAlertReader, SqlAlertStore
+from cdc_ops.state.db.approvals import SqlApprovalReader, SqlApprovalStore
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.db.database import PATIENCE, Database
 from cdc_ops.state.db.operations import OperationStatus
 from cdc_ops.state.db.schema import tables
+from cdc_ops.state.db.told_files import SqlToldFilesReader, SqlToldFilesStore
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
 from cdc_ops.state.table_run import TableRun, TableRunStatus
@@ -68,7 +71,7 @@ def open_store(url: str, *, patience: timedelta = PATIENCE) -> "SqlStateStore":
     return SqlStateStore(database)
 
 
-class SqlStateReader(SqlArchiveReader, StateReader):
+class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlToldFilesReader, StateReader):
     """Reads the ledger; see `StateReader` for what each method promises. Threads may share it."""
 
     def __init__(self, database: Database) -> None:
@@ -142,9 +145,9 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         """See `StateReader`."""
         return self._read(lambda connection: runs.table_run(connection, pipeline, table, run_id), None)
 
-    def overview(self, pipeline: str | None = None) -> tuple[TableOverview, ...]:
+    def overview(self, pipeline: str | None = None, table: TableName | None = None) -> tuple[TableOverview, ...]:
         """See `StateReader`."""
-        return self._read(lambda connection: runs.overview(connection, pipeline), ())
+        return self._read(lambda connection: runs.overview(connection, pipeline, table), ())
 
     def free_tables(self, pipeline: str, among: Sequence[TableName]) -> tuple[FreeTable, ...]:
         """See `StateReader`."""
@@ -170,7 +173,7 @@ class SqlStateReader(SqlArchiveReader, StateReader):
         return True
 
 
-class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
+class SqlStateStore(SqlArchiveStore, SqlAlertStore, SqlApprovalStore, SqlToldFilesStore, SqlStateReader, StateStore):
     """Writes the ledger; see `StateStore` for what each method promises. Threads may share it."""
 
     def acquire(self, pipeline: str, table: TableName, holder: str, *, ttl: timedelta, live: bool, purpose: str = "") -> Lease:
@@ -204,6 +207,7 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
             _compare(leases.hold(connection, lease), expected)
             _check_numbers(connection, expected, planned)
             operations.freeze(connection, planned)
+            approvals.use(connection, planned)
 
     def refreeze(self, lease: Lease, specs: tuple[Operation, ...]) -> None:
         """See `StateStore`."""
@@ -292,12 +296,15 @@ class SqlStateStore(SqlArchiveStore, SqlStateReader, StateStore):
         if run_ids or operation_ids:
             with self._database.write() as connection:
                 pruning.remove(connection, pipeline, table, run_ids, operation_ids)
+                alerts.prune(connection, pipeline, table, before)
+                approvals.prune(connection, pipeline, table, before)
         return len(run_ids) + len(operation_ids)
 
     def record(self, run: TableRun) -> None:
         """See `StateStore`."""
         with self._database.write() as connection:
             runs.record(connection, run)
+            alerts.record(connection, run)
 
 
 def _check_table(lease: Lease, values: tuple[TableState | Operation, ...]) -> None:

@@ -2,9 +2,10 @@
 
 import enum
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 
+from cdc_ops.core.approvals import Asked
 from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import OperationKind
@@ -24,6 +25,16 @@ class TableRunStatus(enum.StrEnum):
     MERGED = "merged"
     COMMITTED = "committed"
     FAILED = "failed"
+
+    @property
+    def has_ended(self) -> bool:
+        """False while the run has more to do with the table."""
+        return self.is_good or self is TableRunStatus.FAILED
+
+    @property
+    def is_good(self) -> bool:
+        """True if the run ended well for the table."""
+        return self in (TableRunStatus.COMMITTED, TableRunStatus.IDLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +62,8 @@ class RunResult:
         counts: Rows read and written, and what was set aside.
         late_rows: Rows that turned up below the watermark, and were merged.
         max_commit_lag: How far below the watermark the oldest late row was, in seconds; None without late rows, and for numeric cursors.
+        fresh_at: Instant (UTC) up to which the table was complete after the run; None while the run works, and of earlier versions.
+        files, size_bytes: Data files of the Delta table after the run, and their size together; None where that is not known.
     """
 
     window: Window | None = None
@@ -59,6 +72,9 @@ class RunResult:
     counts: Counts = field(default_factory=Counts)
     late_rows: int = 0
     max_commit_lag: float | None = None
+    fresh_at: datetime | None = None
+    files: int | None = None
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +88,7 @@ class RunMessages:
         note: Why rows were committed by something other than this run's own statement.
         warnings: Warnings of the plan; the next run shows only new ones.
         schema_changes: One sentence per change of columns at the source that the run has to report.
+        held_by: Who held the bound of the window back below the source's clock, "" if nobody did.
     """
 
     message: str = ""
@@ -80,6 +97,7 @@ class RunMessages:
     note: str = ""
     warnings: tuple[str, ...] = ()
     schema_changes: tuple[str, ...] = ()
+    held_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +114,12 @@ class TableRun:
         result: What it read and wrote.
         messages: What it says to people.
         told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
+        silent: No asset event tells of its commit: it only read rows again, and whoever asked for it wanted that; or Airflow has dropped
+            the event, because the task failed.
         missing: What the table's archive misses, as the alert says; None if nothing is missing.
         cost: What the plan estimated the run to cost; None for runs that had nothing to do, and of earlier versions.
+        max_lag: How far the table may be behind, by the pipeline file that the run knew; None without a limit.
+        asks: What a person may decide so that the table goes on, None if it does not wait for that.
     """
 
     JSON_INLINE: ClassVar[tuple[str, ...]] = ("timing", "result", "messages")
@@ -111,14 +133,17 @@ class TableRun:
     result: RunResult = RunResult()
     messages: RunMessages = RunMessages()
     told_before: int | None = None
+    silent: bool = False
     missing: MissingEvents | None = None
     cost: RunCost | None = None
+    max_lag: timedelta | None = None
+    asks: Asked | None = None
 
     @property
     def cost_text(self) -> str:
         """What the run was estimated to cost and what it cost, "" if nothing was estimated or it has not worked."""
         counts, seconds = self.result.counts, worked_seconds(self.timing.phases)
-        if self.cost is None or self.status not in (TableRunStatus.COMMITTED, TableRunStatus.IDLE):
+        if self.cost is None or not self.status.is_good:
             return ""
         compares = self.kind is OperationKind.RECONCILE
         read = f"{count_text(counts.read)} rows{' differed' if compares else ''}"

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from cdc_ops.core.approvals import asked_by
 from cdc_ops.core.events.column_drift import ColumnDrift
 from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.operation import Operation, OperationKind
@@ -18,14 +19,17 @@ from cdc_ops.core.pipeline.unknown_tables import UnknownTables
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, StaleStateError, from_payload
 from cdc_ops.lake.staging.manifests import expire
+from cdc_ops.state.base import StateReader
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.table_run import RunMessages, RunTiming, TableRun, TableRunStatus
+from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.archive.gaps import with_missing_events
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.recover import catch_up, follow_lake, settle_unchanged
+from cdc_ops.steps.reporting.findings import note_catalog, note_deletes
 from cdc_ops.steps.reporting.late_rows import with_late_rows
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
-from cdc_ops.steps.reporting.told_before import last_announced_version
+from cdc_ops.steps.reporting.told_before import is_silent, last_announced_version
+from cdc_ops.steps.table.catalog import remember_registration
 
 STAGING_KEPT = timedelta(days=3)
 """How long landed rows of settled operations stay in the staging area, for inspection."""
@@ -66,6 +70,7 @@ def commit_table(
             settled = _settle(context, lease, request, config, result)
         settled = _with_phases(settled, result, added(application, watch.phases))
         store.record(settled.run)
+        note_deletes(store, settled.run, settled.error)
         _expire_staging(context, config)
         return settled
     finally:
@@ -75,8 +80,7 @@ def commit_table(
 def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> SettledTable:
     store = context.store
     frozen = store.open_operations(config.pipeline, config.table)
-    lines, state = store.history(config.pipeline, config.table), store.table_state(config.pipeline, config.table)
-    told = last_announced_version(lines, request.run_id, state.delta_version)
+    told = last_announced_version(_newest_lines(store, config), request.run_id)
     reported = {item.operation_id: item for item in result.operations} if result else {}
     taken = next((item for item in reported.values() if item.outcome is Outcome.NUMBER_TAKEN), None)
     if taken:
@@ -97,16 +101,35 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
     nothing = bool(reported) and all(item.outcome is Outcome.UNCHANGED for item in reported.values())
     done = TableRunStatus.IDLE if nothing else TableRunStatus.COMMITTED
     counts, note = _total(reported.values()), "" if problem else _note(frozen, reported, lost=result is None)
+    told_catalog = result.catalog if result else None
+    remember_registration(store, lease, config, told_catalog)
+    note = "; ".join(filter(None, (note, note_catalog(store, config.pipeline, config.table, told_catalog, request.run_id))))
     run = replace(
         opened,
         status=TableRunStatus.FAILED if problem else done,
         timing=replace(opened.timing, finished_at=store.now()),
-        result=replace(opened.result, delta_version=store.table_state(config.pipeline, config.table).delta_version, counts=counts),
+        result=_reached(context, config, replace(opened.result, counts=counts)),
         messages=_messages(opened.messages, counts, problem, note=note, equal=nothing),
         told_before=told,
+        asks=asked_by(problem),
     )
     run = with_late_rows(run, config, frozen, reported)
     return SettledTable(run=with_missing_events(run, context, config, frozen), error=problem)
+
+
+def _reached(context: Context, config: TableConfig, result: RunResult) -> RunResult:
+    """Adds to a run's result how the table is after it."""
+    state, stats = context.store.table_state(config.pipeline, config.table), context.store.stats(config.pipeline, config.table)
+    reached = replace(result, delta_version=state.delta_version, fresh_at=state.progress.fresh_at)
+    return reached if stats is None else replace(reached, files=stats.files, size_bytes=stats.size_bytes)
+
+
+def _newest_lines(store: StateReader, config: TableConfig) -> tuple[TableRun, ...]:
+    """Returns a table's newest lines, and the newest that committed: many idle runs may stand before it."""
+    lines = store.history(config.pipeline, config.table)
+    if any(line.status is TableRunStatus.COMMITTED for line in lines):
+        return lines
+    return (*lines, *store.history(config.pipeline, config.table, status=TableRunStatus.COMMITTED, limit=1))
 
 
 def _settle_without_commit(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult]) -> None:
@@ -150,6 +173,8 @@ def _opened_run(context: Context, request: RunRequest, config: TableConfig, froz
         kind=frozen[0].kind if frozen else OperationKind.INCREMENT,
         status=TableRunStatus.PLANNED,
         timing=RunTiming(started_at=context.store.now()),
+        silent=is_silent(request, frozen),
+        max_lag=config.settings.load.max_lag or None,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.approvals import Asked, Decision, asks
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.planned_cost import CostEvidence, CostSample, planned_cost
@@ -57,22 +58,34 @@ def plan_cost(
     return PlannedCost(all=everything, new=begun)
 
 
-def check_table_cost(context: Context, config: TableConfig, cost: PlannedCost | None, *, accepted: bool) -> None:
+def check_table_cost(context: Context, request: RunRequest, config: TableConfig, cost: PlannedCost | None) -> None:
     """Checks what a run would begin of a table against the limits of the table, and those of the pipeline.
 
     Raises:
-        CostRefusedError: it costs more, and nobody has accepted that.
+        CostRefusedError: it costs more, and nobody has accepted that; or more than what somebody has granted.
     """
-    if not accepted and (refused := refused_table(context.pipeline, config, cost)) is not None:
+    refused = None if request.accept_cost else refused_table(context.pipeline, config, cost, request.granted_cost)
+    if refused is not None:
         raise refused
 
 
-def refused_table(pipeline: Pipeline, config: TableConfig, cost: PlannedCost | None) -> CostRefusedError | None:
-    """Returns why a table's plan may not be begun, None if it may."""
+def refused_table(
+    pipeline: Pipeline, config: TableConfig, cost: PlannedCost | None, granted: RunCost | None = None
+) -> CostRefusedError | None:
+    """Returns why a table's plan may not be begun, None if it may.
+
+    Args:
+        pipeline, config: The table, with its limits.
+        cost: The estimate of its plan.
+        granted: An estimate that somebody has let through; None if nobody was asked.
+    """
     if cost is None or cost.new is None:
         return None
-    found = (*excesses(cost.new, config.settings.load.max_cost), *excesses(cost.new, pipeline.runs.max_cost))
-    return cost_refused(f"table {config.table}", dict.fromkeys(found)) if found else None
+    limits = (config.settings.load.max_cost, pipeline.runs.max_cost)
+    found = [text for limit in limits for text in excesses(cost.new, limit if granted is None else limit.raised_to(granted))]
+    if not found:
+        return None
+    return cost_refused(f"table {config.table}", dict.fromkeys(found)).asking(asks(Asked(decision=Decision.COST, cost=cost.new)))
 
 
 def cost_refused(what: str, why: Iterable[str]) -> CostRefusedError:
@@ -151,7 +164,7 @@ def _samples(runs: Iterable[TableRun]) -> tuple[CostSample, ...]:
         planned, compared = run.cost, run.kind is OperationKind.RECONCILE
         rows = (planned.rows.value or 0.0) if planned and compared else 0.0 if compared else float(run.result.counts.read)
         seconds = worked_seconds(run.timing.phases)
-        if rows and seconds and run.status in (TableRunStatus.COMMITTED, TableRunStatus.IDLE):
+        if rows and seconds and run.status.is_good:
             archived = planned.archive_bytes if planned else 0
             found.append(
                 CostSample(kind=run.kind, rows=rows, written_bytes=run.result.counts.bytes, seconds=seconds, archive_bytes=archived)

@@ -45,7 +45,8 @@ from cdc_ops.steps.planning.request import EMPTY_DRAFT, Draft, TableRequest, wit
 from cdc_ops.steps.planning.warnings import added_columns, corrected_settings, event_key_warnings, foreign_warnings, key_warnings
 from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
-from cdc_ops.steps.reporting.told_before import still_told
+from cdc_ops.steps.reporting.told_before import is_silent, still_told
+from cdc_ops.steps.table.catalog import catalog_entries
 from cdc_ops.steps.table.layout import layout_warnings
 from cdc_ops.steps.table.missing_tables import find_absence, returned_warnings
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
@@ -203,7 +204,7 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     plan = plan.warned(f"an earlier run: {result.counts.warning}" for result in settled.values() if result.counts.warning)
     if plan.new.error is None:  # what is told once is told again after a refusal: nothing is recorded before it
         plan = replace(plan, cost=plan_cost(context, source, request, config, plan.unfinished, plan.new.operations))
-        check_table_cost(context, config, plan.cost, accepted=request.accept_cost)
+        check_table_cost(context, request, config, plan.cost)
     state = _record_observations(context, lease, state, plan)
     if plan.new.scan is not None:
         record_scan(context.store, lease, plan.new.scan)
@@ -344,15 +345,18 @@ def line_of_plan(request: RunRequest, plan: TablePlan, warnings: tuple[str, ...]
         kind=first.kind if first else KIND_OF_RUN[request.kind],
         status=TableRunStatus.PLANNED if first else TableRunStatus.IDLE,
         timing=timing if first else replace(timing, finished_at=timing.started_at),
-        result=RunResult(window=first.window if first else None),
+        result=RunResult(window=first.window if first else None, fresh_at=None if first else plan.fresh_at or plan.state.progress.fresh_at),
         messages=RunMessages(
             message="; ".join(part for part in (plan.new.idle, *plan.warnings) if part),
             alert=plan.alert,
             warnings=warnings,
             schema_changes=plan.schema_changes,
+            held_by=plan.new.bound.held_by if plan.new.bound else "",
         ),
+        silent=is_silent(request, plan.operations),
         missing=plan.new.missing_events,
         cost=plan.cost.all if plan.cost else None,
+        max_lag=plan.config.settings.load.max_lag or None,
     )
 
 
@@ -373,6 +377,7 @@ def build_job(context: Context, request: RunRequest, step: Step, operations: Ite
         known=known_tables(pipeline) if reads_archives else None,
         small=is_small(frozen, sizes),
         spark=pipeline.spark if pipeline.spark.connect else None,
+        catalog=catalog_entries(pipeline, sizes),
     )
 
 

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cdc_ops.core.operation.table_state import Phase
-from cdc_ops.core.phases import phases_text
 from cdc_ops.state.base import TableOverview
-from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.state.table_run import TableRunStatus
+from cdc_ops.web.words import duration, instant
 
 LATE_DEFAULT = timedelta(hours=24)
 """A table counts as late after this time where nothing is known of its schedule."""
 
-_NOTHING = "\u2013"
 _SLACK = timedelta(minutes=10)
-_OPEN = (TableRunStatus.PLANNED, TableRunStatus.LANDED, TableRunStatus.MERGED)
-_SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Health(enum.StrEnum):
@@ -40,7 +37,7 @@ class Health(enum.StrEnum):
 _MEANINGS = {
     Health.FAILED: "the last run of the table failed",
     Health.MISSING: "the source no longer shows the table: dropped, renamed, or hidden from the user; the lake keeps its rows",
-    Health.LATE: "the table is further behind than its schedule allows",
+    Health.LATE: "the table is further behind than its max_lag, or without one than its schedule allows",
     Health.WORKING: "a run works on the table now",
     Health.SNAPSHOT: "the snapshot of the table is not finished",
     Health.NEW: "the table has not been read yet",
@@ -56,10 +53,12 @@ class PipelineInfo:
     Args:
         every: Distance of two scheduled runs, None if there is no schedule or it is not known.
         paused: True if its DAG is paused.
+        dag_ids: Its DAGs in Airflow: the one that carries its tables forward first, then the one that reconciles, if there is one.
     """
 
     every: timedelta | None = None
     paused: bool = False
+    dag_ids: tuple[str, ...] = ()
 
     @property
     def late_after(self) -> timedelta:
@@ -67,13 +66,66 @@ class PipelineInfo:
         return 2 * self.every + _SLACK if self.every else LATE_DEFAULT
 
 
+class Tone(enum.StrEnum):
+    """What a lag means, as a colour."""
+
+    GOOD = "good"
+    """Within one interval of the schedule."""
+    NEAR = "near"
+    """More than one interval, and not late yet."""
+    OVER = "over"
+    """Later than the schedule allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """The bar beside a lag: how much of the time that the schedule allows is used up.
+
+    Args:
+        share: Of that time, in percent; 100 where the table is late.
+        interval: Where on the bar one interval of the schedule ends, in percent; None where no schedule is known.
+        tone: What that means.
+        words: The same, for those who do not see the bar.
+    """
+
+    share: int
+    interval: int | None
+    tone: Tone
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One line of the page."""
+    """One line of the page.
+
+    Args:
+        overview: From the ledger.
+        health: How it is.
+        lag: How far it is behind its source, None if it has never been complete.
+        limit: How far it may be behind.
+        info: What is known of its pipeline.
+    """
 
     overview: TableOverview
     health: Health
     lag: timedelta | None
+    limit: timedelta
+    info: PipelineInfo = PipelineInfo()
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        return self.overview.state.pipeline
+
+    @property
+    def table(self) -> str:
+        """The table as `schema.table`."""
+        return str(self.overview.state.table)
+
+    @property
+    def freshness(self) -> Freshness | None:
+        """Its bar, None if the table has never been complete."""
+        return None if self.lag is None else freshness(self.lag, self.limit, self.info.every)
 
     @property
     def error(self) -> str:
@@ -90,64 +142,50 @@ class TableRow:
         return texts if since is None or any("not at the source" in text for text in texts) else (missing, *texts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineSection:
-    """The tables of one pipeline, worst first."""
-
-    name: str
-    info: PipelineInfo
-    rows: tuple[TableRow, ...]
-
-
-def sections(
-    overviews: Iterable[TableOverview], infos: Mapping[str, PipelineInfo], now: datetime, only: Health | None = None
-) -> tuple[PipelineSection, ...]:
-    """Groups tables by pipeline.
+def table_row(overview: TableOverview, info: PipelineInfo, now: datetime) -> TableRow:
+    """Decides a table's health.
 
     Args:
-        overviews: From the ledger.
-        infos: By pipeline, as far as known.
+        overview: From the ledger.
+        info: What is known of its pipeline.
         now: The ledger's clock, UTC.
-        only: Show tables of this health only.
     """
-    by_pipeline: dict[str, list[TableRow]] = {}
-    for overview in overviews:
-        name = overview.state.pipeline
-        row = table_row(overview, infos.get(name, PipelineInfo()), now)
-        if only is None or row.health is only:
-            by_pipeline.setdefault(name, []).append(row)
-    order = list(Health)
-    return tuple(
-        PipelineSection(
-            name=name,
-            info=infos.get(name, PipelineInfo()),
-            rows=tuple(sorted(rows, key=lambda row: (order.index(row.health), row.overview.state.table))),
-        )
-        for name, rows in sorted(by_pipeline.items())
-    )
+    lag, limit = overview.state.lag(now), overview.max_lag or info.late_after
+    return TableRow(overview=overview, health=_health(overview, late=overview.state.exceeds(limit, now)), lag=lag, limit=limit, info=info)
 
 
-def table_row(overview: TableOverview, info: PipelineInfo, now: datetime) -> TableRow:
-    """Decides a table's health."""
-    lag = overview.state.lag(now)
-    return TableRow(overview=overview, health=_health(overview, lag, info), lag=lag)
+def table_rows(overviews: Iterable[TableOverview], infos: Mapping[str, PipelineInfo], now: datetime) -> tuple[TableRow, ...]:
+    """Decides the health of many tables; pipelines of which `infos` lacks an entry have no schedule."""
+    return tuple(table_row(overview, infos.get(overview.state.pipeline, PipelineInfo()), now) for overview in overviews)
 
 
-def tally(sections: Iterable[PipelineSection]) -> dict[Health, int]:
-    """Returns how many tables there are of each health, in the order of `Health`, without those of which there is none."""
-    healths = [row.health for section in sections for row in section.rows]
-    return {health: healths.count(health) for health in Health if health in healths}
+def freshness(lag: timedelta, limit: timedelta, every: timedelta | None) -> Freshness:
+    """Returns the bar of a lag.
+
+    Args:
+        lag: How far the table is behind its source.
+        limit: How far it may be behind.
+        every: Distance of two scheduled runs, None if that is not known.
+
+    >>> freshness(timedelta(minutes=35), timedelta(minutes=70), timedelta(minutes=30)).words
+    '50 percent of the 1 h 10 min that a table may be behind'
+    """
+    share = min(round(100 * (lag / limit)), 100)
+    tone = Tone.OVER if lag > limit else Tone.NEAR if every and lag > every else Tone.GOOD
+    used = "more than" if lag > limit else f"{share} percent of"
+    interval = round(100 * (every / limit)) if every and every < limit else None
+    return Freshness(share=share, interval=interval, tone=tone, words=f"{used} the {duration(limit)} that a table may be behind")
 
 
-def _health(overview: TableOverview, lag: timedelta | None, info: PipelineInfo) -> Health:
+def _health(overview: TableOverview, *, late: bool) -> Health:
     run = overview.last_run
     if run is not None and run.status is TableRunStatus.FAILED:
         return Health.FAILED
     if overview.state.missing_since is not None:
         return Health.MISSING
-    if lag is not None and lag > info.late_after:
+    if late:
         return Health.LATE
-    if overview.lease is not None and run is not None and run.status in _OPEN:
+    if overview.lease is not None and run is not None and not run.status.has_ended:
         return Health.WORKING
     match overview.state.phase:
         case Phase.NEW:
@@ -156,47 +194,3 @@ def _health(overview: TableOverview, lag: timedelta | None, info: PipelineInfo) 
             return Health.SNAPSHOT
         case Phase.READY:
             return Health.IDLE if run is not None and run.status is TableRunStatus.IDLE else Health.FRESH
-
-
-def duration(value: timedelta | None) -> str:
-    """Returns a span in its two largest units at most, e.g. `3 min`, `2 h 5 min`, `4 d 3 h`."""
-    if value is None:
-        return _NOTHING
-    seconds = int(value.total_seconds())
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, hours, days = seconds // 60 % 60, seconds // 3600 % 24, seconds // 86400
-    if days:
-        return f"{days} d {hours} h" if hours and days < 10 else f"{days} d"
-    return (f"{hours} h {minutes} min" if minutes else f"{hours} h") if hours else f"{minutes} min"
-
-
-def ago(value: datetime | None, now: datetime) -> str:
-    """Returns how long ago an instant was."""
-    return _NOTHING if value is None else f"{duration(max(now - value, timedelta(0)))} ago"
-
-
-def size(value: int | None) -> str:
-    """Returns a number of bytes in the unit that makes it readable."""
-    if value is None:
-        return _NOTHING
-    amount, unit = float(value), 0
-    while amount >= 1024 and unit < len(_SIZES) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{amount:.0f} {_SIZES[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {_SIZES[unit]}"
-
-
-def instant(value: datetime | None) -> str:
-    """Returns an instant to the second, UTC."""
-    return _NOTHING if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def spent(run: TableRun) -> str:
-    """Returns what a run spent its time on, "" if that was not measured."""
-    return phases_text(run.timing.phases)
-
-
-def took(run: TableRun) -> str:
-    """Returns how long a run worked on a table."""
-    timing = run.timing
-    return duration(timing.finished_at - timing.started_at) if timing.finished_at else _NOTHING

@@ -29,7 +29,7 @@ spark:
     spark.databricks.delta.snapshotPartitions: "2"
     spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1"  # these JVMs end before better machine code would have paid
 execution: {execution}
-retries: {retries}
+airflow: {{tasks: {{retries: {retries}, retry_delay: 100ms}}}}
 lease_wait: 0s
 defaults: {{cursor: updated_at, lookback: 0s}}
 tables:
@@ -46,6 +46,7 @@ class Run:
     id: str
     state: str
     tasks: dict[str, str]
+    labels: dict[str, str | None]
 
 
 @dataclass
@@ -111,18 +112,19 @@ class Stage:
         """Changes a row in each table."""
         self.sql("UPDATE sales SET amount = amount + 1 WHERE id = 7", "UPDATE order_lines SET n = n + 1 WHERE id = 7")
 
-    def run(self, conf: dict[str, Any] | None = None) -> Run:
-        """Runs the pipeline's DAG once."""
+    def run(self, conf: dict[str, Any] | None = None, **options: Any) -> Run:
+        """Runs the pipeline's DAG once; the options are those of `dag.test()`."""
         from airflow.dag_processing.dagbag import DagBag
 
         bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
         assert not bag.import_errors
-        run = bag.dags["cdc_shop"].test(run_conf=conf)
+        run = bag.dags["cdc_shop"].test(run_conf=conf, **options)
         with warnings.catch_warnings():  # dag.test() leaves its log pipes to the garbage collector
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
         tasks = {task.task_id.removeprefix("tables."): str(task.state) for task in run.get_task_instances()}
-        return Run(id=run.run_id, state=str(run.state), tasks=tasks)
+        labels = {task.task_id.removeprefix("tables."): task.rendered_map_index for task in run.get_task_instances()}
+        return Run(id=run.run_id, state=str(run.state), tasks=tasks, labels=labels)
 
     @property
     def ledger(self) -> StateReader:

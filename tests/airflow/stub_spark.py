@@ -1,12 +1,13 @@
 """A stand-in for spark-submit: a process of its own that does to Delta logs and results what Spark would, in a tenth of a second.
 
 It is started by the real hook with the real command line and environment, both of which it writes down. `STUB_PLAN` names a JSON file
-`{step: {table: how}}` with how = "retryable", "fatal" or "die" (the process kills itself before it
-writes a result); beside the tables, "sleep" gives seconds and "once" makes the next start go well.
+`{step: {table: how}}` with how = "retryable", "fatal", "drop" (fatal, and the Delta table is gone) or "die" (the process kills itself
+before it writes a result); beside the tables, "sleep" gives seconds and "once" makes the next start go well.
 """
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -54,6 +55,9 @@ def main() -> None:
 
 
 def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
+    if how == "drop":
+        [path] = {operation.target.path for operation in job.operations if operation.table == name}
+        shutil.rmtree(path)
     if how:
         error: CdcError = LakeConflictError(f"{name}: stub conflict") if how == "retryable" else NullKeyError(f"{name}: stub NULL key")
         return TableResult(table=name, error=error.to_payload(), retryable=error.retryable)

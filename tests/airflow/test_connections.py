@@ -100,7 +100,10 @@ def test_connection_types_that_fit_the_source_are_taken(monkeypatch: pytest.Monk
     ("parts", "says"),
     [
         ({"conn_type": "postgres", "host": "db"}, "has type 'postgres'"),
-        ({"conn_type": "mysql", "host": "", "password": PASSWORD}, "host is empty"),
+        (
+            {"conn_type": "mysql", "host": "", "password": PASSWORD},
+            "'shop_db' cannot be used.\n  why:  Its host is empty",
+        ),
         (None, "Airflow has no connection 'shop_db'"),
     ],
 )

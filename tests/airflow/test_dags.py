@@ -115,6 +115,8 @@ def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_know
         "keys": [],
         "columns": [],
         "accept_deletes": "",
+        "downstream": "",
+        "dry_run": False,
         "accept_cost": False,
     }
     assert dags["cdc_shop"].params.dump() == defaults
@@ -178,9 +180,13 @@ def in_process(code: str, *arguments: str, **environ: str) -> str:
 
 
 def test_two_processes_with_different_hash_seeds_serialize_the_same(folder: Path) -> None:
+    archive = "archive: {url: /archive, format: mysql-binlog, layout: binlog}\nstart_on: [b, archive, a]\n"
+    file = folder / "shop.yaml"
+    file.write_text(file.read_text().replace("defaults: {cursor: [updated_at, id]}", archive + "defaults: {method: log}"))
     texts = {in_process(SERIALIZE, str(ROOT / "dags" / "cdc_pipelines.py"), PYTHONHASHSEED=seed) for seed in ("1", "2")}
     [text] = texts
     assert set(json.loads(text)) == {"cdc_crm", "cdc_shop"}
+    assert "ArchiveTrigger" in text
 
 
 MEASURE = """
@@ -219,7 +225,7 @@ def test_a_pipeline_without_a_database_is_a_dag_whose_form_offers_what_needs_non
     (folder / "erp.yaml").write_text(archive + head.replace("cursor: [updated_at, id]", "method: log") + "  erp.orders:\n")
     dag = build_dags(folder)["cdc_erp"]
     assert "declared" in dag.tags, dag.doc_md
-    assert sorted(dag.params) == ["accept_cost", "mode", "since", "tables"]
+    assert sorted(dag.params) == ["accept_cost", "downstream", "dry_run", "mode", "since", "tables"]
     assert dag.params.get_param("mode").schema["enum"] == ["increment", "quarantine", "replay"]
     assert dag.doc_md is not None
     assert "`/archive` alone" in dag.doc_md
@@ -232,7 +238,7 @@ def test_a_schedule_for_reconciling_makes_a_dag_of_its_own(folder: Path) -> None
     assert sorted(dags) == ["cdc_crm", "cdc_shop", "cdc_shop_reconcile"]
     own = dags["cdc_shop_reconcile"]
     assert own.task_ids == dags["cdc_shop"].task_ids
-    assert sorted(own.params) == ["accept_cost", "accept_deletes", "tables"]
+    assert sorted(own.params) == ["accept_cost", "accept_deletes", "dry_run", "tables"]
     assert "reconcile" in own.tags
 
 

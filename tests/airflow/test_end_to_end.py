@@ -8,7 +8,7 @@ import pytest
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.lake.log.head import read_head
-from tests.airflow.stage import LINES, SALES, Stage, asset_events
+from tests.airflow.stage import LINES, SALES, Stage, asset_events, handed_on
 
 
 def settings_of(log: Path) -> dict[str, str]:
@@ -29,10 +29,14 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     chosen = {"spark.sql.session.timeZone": "Asia/Tokyo", **{f"spark.eventLog.{name}": value for name, value in told.items()}}
     file = tmp_path / "pipelines" / "shop.yaml"
     lines = "".join(f'    {name}: "{value}"\n' for name, value in chosen.items())
-    file.write_text(file.read_text().replace("  conf:\n", f"  conf:\n{lines}"))
+    history = "airflow: {spark_history_url: 'http://history.example.com', "
+    file.write_text(file.read_text().replace("  conf:\n", f"  conf:\n{lines}").replace("airflow: {", history))
     monkeypatch.setenv("CDC_OPS_JARS", str(jar_folder))
     first = stage.run()
     assert (first.state, stage.statuses(first)) == ("success", {SALES: "committed", LINES: "committed"})
+    links = {key: value for task, key, value in handed_on(first) if task == "sync" and key.startswith("_link_")}
+    assert links["_link_TablesLink"] == "/cdc/ui"
+    assert links["_link_SparkHistoryLink"].startswith("http://history.example.com/history/local-")
     before = stage.watermarks()
     applied = [settings_of(log) for log in events.iterdir() if not log.name.startswith(".")]
     assert {(one["spark.sql.shuffle.partitions"], one["spark.sql.session.timeZone"]) for one in applied} == {("2", "UTC")}

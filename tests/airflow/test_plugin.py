@@ -1,5 +1,7 @@
 """The status page inside Airflow's API server: who gets in, what they see, what is not there at all."""
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +12,14 @@ import pytest
 
 from tests.status_case import fill_ledger
 
-ROUTES = ("/cdc/ui", "/cdc/table?pipeline=shop&name=shop.orders", "/cdc/style.css")
+ROUTES = (
+    "/cdc/ui",
+    "/cdc/table?pipeline=shop&name=shop.orders",
+    "/cdc/dag?dag_id=cdc_shop",
+    "/cdc/run?dag_id=cdc_shop&run_id=none",
+    "/cdc/metrics",
+    "/cdc/style.css",
+)
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +98,61 @@ def test_a_visitor_sees_the_pipelines_whose_dag_they_may_read(client: Any, allow
     page = client.get("/cdc/ui", headers=headers()).text
     assert "shop.orders" in page
     assert "clickstream" not in page
+    assert "shop.orders" in client.get("/cdc/dag?dag_id=cdc_shop", headers=headers()).text
+    for dag in ("other", "cdc_clickstream"):
+        assert client.get(f"/cdc/dag?dag_id={dag}", headers=headers()).status_code == 404
     hidden = client.get("/cdc/table?pipeline=clickstream&name=shop.carts", headers=headers())
     missing = client.get("/cdc/table?pipeline=shop&name=shop.none", headers=headers())
     assert (hidden.status_code, missing.status_code) == (404, 404)
     allowed.clear()
     assert "No table yet" in client.get("/cdc/ui", headers=headers()).text
+
+
+PIPELINE = """
+pipeline: {name}
+source: {{kind: mariadb, connection: shop_db}}
+target: {{root: /lake, staging: /staging}}
+defaults: {{cursor: updated_at, deletes: hard}}
+{more}
+tables: {{shop.orders: {{}}}}
+"""
+
+
+def known_dags(folder: Path, patch: pytest.MonkeyPatch) -> set[str]:
+    """Makes Airflow know the DAGs of `shop`, with one that reconciles, of `clickstream`, and of a pipeline `clickstream_reconcile`."""
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+
+    for name, more in (("shop", 'reconcile_schedule: "0 3 * * *"'), ("clickstream", ""), ("clickstream_reconcile", "")):
+        (folder / f"{name}.yaml").write_text(PIPELINE.format(name=name, more=more))
+    patch.setenv("CDC_OPS_PIPELINES", str(folder))
+    bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
+    with create_session() as session:
+        session.merge(DagBundleModel(name="dags"))
+        session.flush()
+        sync_bag_to_db(bag, "dags", None, session=session)
+    return set(bag.dags)
+
+
+def test_the_dag_that_reconciles_belongs_to_its_pipeline_and_a_pipeline_of_such_a_name_to_itself(
+    client: Any, allowed: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cdc_ops.airflow.auth import _schedules
+
+    dags = known_dags(tmp_path, monkeypatch)
+    assert dags == {"cdc_shop", "cdc_shop_reconcile", "cdc_clickstream", "cdc_clickstream_reconcile"}
+    assert {name: info.dag_ids for name, info in _schedules(dags).items()} == {
+        "clickstream": ("cdc_clickstream",),
+        "clickstream_reconcile": ("cdc_clickstream_reconcile",),
+        "shop": ("cdc_shop", "cdc_shop_reconcile"),
+    }
+    allowed.update(dags)
+    for dag, shown in (("cdc_shop", True), ("cdc_shop_reconcile", True), ("cdc_clickstream_reconcile", False)):
+        page = client.get(f"/cdc/dag?dag_id={dag}", headers=headers()).text
+        assert ("shop.orders" in page, "shop.carts" in page) == (shown, False)
+    allowed.remove("cdc_shop")
+    assert client.get("/cdc/dag?dag_id=cdc_shop_reconcile", headers=headers()).status_code == 404
 
 
 def test_the_page_stays_closed_where_airflow_has_moved_its_checks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +162,7 @@ def test_the_page_stays_closed_where_airflow_has_moved_its_checks(monkeypatch: p
 
     monkeypatch.setitem(sys.modules, "airflow.api_fastapi.core_api.security", None)
     client = TestClient(status_page())
-    assert [client.get(route.removeprefix("/cdc")).status_code for route in ROUTES] == [403, 403, 403]
+    assert [client.get(route.removeprefix("/cdc")).status_code for route in ROUTES] == [403] * len(ROUTES)
 
 
 def test_airflow_lists_the_plugin_once_also_with_the_copied_file(metadata: Path) -> None:
@@ -117,6 +176,18 @@ def test_airflow_lists_the_plugin_once_also_with_the_copied_file(metadata: Path)
     plugins, errors = plugins_manager._get_plugins()
     assert [plugin.name for plugin in plugins].count("cdc_ops") == 1
     assert errors == {}
+
+
+def test_the_page_is_in_the_menu_and_a_tab_on_each_dag_and_run(metadata: Path) -> None:
+    from airflow import plugins_manager
+
+    plugins_manager._get_plugins.cache_clear()
+    plugins_manager._get_ui_plugins.cache_clear()
+    views, _ = plugins_manager._get_ui_plugins()
+    ours = {view["destination"]: view["href"] for view in views if view["name"] == "CDC tables"}
+    assert set(ours) == {"nav", "dag", "dag_run"}
+    assert "{DAG_ID}" in ours["dag"]
+    assert {"{DAG_ID}", "{RUN_ID}"} <= set(re.findall(r"{\w+}", ours["dag_run"]))
 
 
 LOAD = """

@@ -8,8 +8,13 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
+import pendulum
 import pytest
+from airflow.exceptions import DagRunTypeNotAllowed
+from airflow.models.backfill import _create_backfill
 
+from cdc_ops.airflow.run_note import NOTE
+from cdc_ops.airflow.tasks import RESULTS
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import LeaseHeldError
@@ -51,9 +56,12 @@ def test_a_snapshot_then_nothing_new_then_one_table_fails_and_heals(stage: Stage
     assert stage.statuses(broken) == {SALES: "failed", LINES: "committed"}
     assert stage.watermarks()[SALES] == before[SALES]
     assert stage.watermarks()[LINES] > before[LINES]
+    [results] = [value for task, key, value in handed_on(broken) if (task, key) == ("commit", RESULTS)]
+    assert [(one["table"], one["status"], one["rows"]["read"]) for one in results] == [(LINES, "committed", 1), (SALES, "failed", 0)]
     [(name, extra)] = asset_events(broken).items()
     assert name == f"cdc/shop/{LINES}"
     assert (extra["table"], extra["kind"], extra["run_type"], extra["counts"]["read"]) == (LINES, "increment", "manual", 1)
+    assert results[0]["delta_version"] == extra["delta_version"]
     assert extra["window"]["low"] == before[LINES]
     assert extra["delta_versions"] == {"begin": asset_events(first)[name]["delta_version"], "end": extra["delta_version"]}
 
@@ -70,7 +78,7 @@ def test_what_tasks_hand_on_is_names_and_never_operations(stage: Stage) -> None:
     second = stage.run()
     assert (first.state, second.state) == ("success", "success")
     for run in (first, second):
-        handed = handed_on(run)
+        handed = [(task, key, value) for task, key, value in handed_on(run) if key not in (NOTE, RESULTS) and not key.startswith("_link_")]
         assert ("discover", "return_value") in {(task, key) for task, key, _ in handed}
         named = {name for _, _, value in handed for name in flat(value)}
         assert {SALES, LINES} <= named
@@ -112,7 +120,6 @@ def test_an_application_that_dies_leaves_its_windows_to_the_next_run(stage: Stag
 def test_a_retry_does_only_what_failed(stage: Stage) -> None:
     stage.set_up(retries=1)
     stage.use_stub()
-    stage.patch.setattr("cdc_ops.airflow.dags._RETRY_DELAY", timedelta(milliseconds=100))
     stage.run()
     stage.change()
     stage.calls()
@@ -158,6 +165,30 @@ def steal(stage: Stage, table: TableName) -> None:
         wait_until(is_taken, "the lease of the thief")
 
 
+def test_a_table_that_came_through_has_its_event_although_another_one_of_its_group_cannot_be_settled(stage: Stage) -> None:
+    first = asset_events(stage.run())[f"cdc/shop/{LINES}"]
+    stage.change()
+    stage.plan({"merge": {SALES: "drop"}})
+    run = stage.run()
+    assert (run.state, run.tasks["commit"], stage.statuses(run)) == ("failed", "success", {SALES: "failed", LINES: "committed"})
+    [(name, extra)] = asset_events(run).items()
+    assert (name, extra["delta_versions"]["begin"]) == (f"cdc/shop/{LINES}", first["delta_version"])
+
+
+def test_an_event_that_airflow_has_dropped_with_a_failed_task_is_in_the_range_of_the_next_one(stage: Stage) -> None:
+    name = f"cdc/shop/{LINES}"
+    first = asset_events(stage.run({"tables": [LINES]}))[name]
+    stage.change()
+    with stage.patch.context() as patch:
+        patch.setattr("cdc_ops.airflow.tasks.result_of", lambda run: run.no_such_attribute)
+        lost = stage.run({"tables": [LINES]})
+    assert (lost.state, lost.tasks["commit"], stage.statuses(lost)) == ("failed", "failed", {LINES: "committed"})
+    assert asset_events(lost) == {}
+    stage.change()
+    told = asset_events(stage.run({"tables": [LINES]}))[name]
+    assert told["delta_versions"] == {"begin": first["delta_version"], "end": first["delta_version"] + 2}
+
+
 def test_a_resync_of_keys_moves_no_watermark_and_says_so(stage: Stage) -> None:
     stage.run()
     stage.calls()
@@ -167,6 +198,52 @@ def test_a_resync_of_keys_moves_no_watermark_and_says_so(stage: Stage) -> None:
     assert stage.watermarks() == before
     assert asset_events(run)[f"cdc/shop/{SALES}"]["kind"] == "resync"
     assert [call["tables"] for call in stage.calls()] == [[SALES], [SALES]]
+
+
+def test_a_run_by_hand_needs_no_logical_date_and_its_first_task_says_what_it_will_do(stage: Stage) -> None:
+    stage.run()
+    before = stage.watermarks()
+    stage.change()
+    run = stage.run(logical_date=None)
+    assert (run.state, stage.statuses(run)) == ("success", {SALES: "committed", LINES: "committed"})
+    [note] = [value for task, key, value in handed_on(run) if (task, key) == ("discover", NOTE)]
+    assert (note["action"], note["reason"], note["tables"]) == ("bring new changes", "manual", [LINES, SALES])
+    assert run.labels["discover"] == "Bring new changes: 2 tables, manual run"
+    assert note["windows"] == {name: f"from {before[name]} to a safe bound of now" for name in (LINES, SALES)}
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing_and_airflow_refuses_backfills_of_the_dag_that_reconciles(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = stage.folder / "pipelines" / "shop.yaml"
+    file.write_text(file.read_text() + "reconcile_schedule: '@daily'\n")
+    dry = stage.run({"dry_run": True})
+    assert (dry.state, dry.tasks["discover"], dry.tasks["outcome"]) == ("success", "success", "skipped")
+    assert (stage.calls(), stage.statuses(dry), list((stage.folder / "lake").glob("*"))) == ([], {}, [])
+    assert f"{SALES}: 1 operations, about 100 rows" in caplog.text
+    assert f"{SALES}: first load: all rows" in caplog.text
+    with pytest.raises(DagRunTypeNotAllowed, match="cdc_shop_reconcile"):
+        _create_backfill(
+            dag_id="cdc_shop_reconcile",
+            from_date=pendulum.datetime(2026, 2, 1),
+            to_date=pendulum.datetime(2026, 2, 3),
+            max_active_runs=1,
+            reverse=False,
+            triggering_user_name="ada",
+            dag_run_conf=None,
+        )
+
+
+def test_a_silent_backfill_emits_no_event_and_the_next_event_has_its_commits(stage: Stage) -> None:
+    file = stage.folder / "pipelines" / "shop.yaml"
+    file.write_text(file.read_text().replace("airflow: {", "airflow: {downstream: silent, "))
+    name = f"cdc/shop/{SALES}"
+    first = asset_events(stage.run())[name]
+    silent = stage.run({"tables": [SALES], "columns": ["name"]})
+    assert (silent.state, stage.statuses(silent), asset_events(silent)) == ("success", {SALES: "committed"}, {})
+    told = asset_events(stage.run({"tables": [SALES], "columns": ["name"], "downstream": "events"}))[name]
+    assert told["kind"] == "backfill"
+    assert told["delta_versions"] == {"begin": first["delta_version"], "end": first["delta_version"] + 2}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import DeletesRefusedError, JobLostError
 from cdc_ops.state.table_run import TableRunStatus
@@ -121,12 +122,14 @@ def test_more_deletes_than_are_allowed_stop_before_anything_is_written(orders: W
     assert orders.lake("orders", "id") == before
     orders.sql(f"INSERT INTO orders (id, amount, updated_at) VALUES (1, 1, {NOW[orders.schema == 'public']})")
     assert_done(orders.run())  # increments do not wait for the decision
+    assert orders.wrong() == [AlertKind.DELETES], "and end no alert"
     assert orders.data_commits("orders") == [1, 3]
     name = str(orders.name("orders"))
     assert reconcile(orders, tables=(name,), accept_deletes=ROWS - 2).failures
     assert reconcile(orders, tables=(name,), accept_delete_ratio=0.5).failures
     assert_done(reconcile(orders, tables=(name,), accept_delete_ratio=1.0))
     assert equal(orders)
+    assert orders.wrong() == []
 
 
 def dies_before(step: Step | None) -> Callable[[World], Callable[[JobSpec], StepResult]]:

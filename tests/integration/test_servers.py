@@ -24,9 +24,10 @@ def _has_mysql(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("mysql")  # skips where there is none
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
 def server(request: pytest.FixtureRequest, server_folder: Path) -> Iterator[DatabaseServer]:
-    made: DatabaseServer = request.param(server_folder / f"own-{request.param.name}-{time.monotonic_ns()}")
+    """A server that does not run: each test starts it and stops it. Its data is created once, which takes longer than a start."""
+    made: DatabaseServer = request.param(server_folder / f"own-{request.param.name}")
     yield made
     made.stop()
 
@@ -63,19 +64,19 @@ def test_a_server_answers_keeps_its_data_and_ends(server: DatabaseServer) -> Non
 
 
 def test_a_server_listens_on_the_loopback_address_only(server: DatabaseServer) -> None:
-    server.start()
-    listening = [
-        line.split()[1]
-        for table in ("tcp", "tcp6")
-        for line in Path("/proc/net", table).read_text().splitlines()[1:]
-        if line.split()[3] == "0A" and line.split()[1].endswith(f":{server.port:04X}")
-    ]
+    with server:
+        listening = [
+            line.split()[1]
+            for table in ("tcp", "tcp6")
+            for line in Path("/proc/net", table).read_text().splitlines()[1:]
+            if line.split()[3] == "0A" and line.split()[1].endswith(f":{server.port:04X}")
+        ]
     assert [address.split(":")[0] for address in listening] == ["0100007F"]
 
 
 def test_passwords_are_neither_in_the_command_line_nor_readable_by_others(server: DatabaseServer) -> None:
-    server.start()
-    command = Path(f"/proc/{running_pid(server.folder)}/cmdline").read_text()
+    with server:
+        command = Path(f"/proc/{running_pid(server.folder)}/cmdline").read_text()
     for password in (server.password, server.admin_password):
         assert password not in command
         assert password not in server.dump_log(1000)
@@ -94,14 +95,13 @@ def test_a_server_can_be_found_and_stopped_through_its_folder(server: DatabaseSe
     assert type(server).attach(server.folder) is None
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_server_dies_with_its_starter_unless_it_may_outlive_it(kind: type[DatabaseServer], server_folder: Path) -> None:
+def test_a_server_dies_with_its_starter_unless_it_may_outlive_it(server: DatabaseServer) -> None:
     code = (
         "import sys, time; from pathlib import Path; from cdc_ops.dev.servers import *\n"
-        f"{kind.__name__}(Path(sys.argv[1]), outlive=sys.argv[2] == 'outlive').start(); print('up', flush=True); time.sleep(600)"
+        f"{type(server).__name__}(Path(sys.argv[1]), outlive=sys.argv[2] == 'outlive').start(); print('up', flush=True); time.sleep(600)"
     )
+    folder = server.folder
     for mode in ("die", "outlive"):
-        folder = server_folder / f"starter-{kind.name}-{mode}"
         with subprocess.Popen([sys.executable, "-c", code, str(folder), mode], stdout=subprocess.PIPE, text=True) as starter:
             assert starter.stdout is not None
             assert starter.stdout.readline() == "up\n"

@@ -12,6 +12,7 @@ from cdc_ops.cli import app
 from cdc_ops.cli.commands.verify import TableVerifier
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.lake.diff.comparison import TableComparison
 from cdc_ops.sources.base import JdbcRead, open_source
@@ -92,6 +93,7 @@ def test_what_differs_is_repaired_in_one_operation_that_reads_little_and_leaves_
     world.spark.sql(f"DELETE FROM delta.`{world.path('orders')}` WHERE id = 2000")
     before = world.state("orders")
     assert "repair" not in repaired(world, repair=False)
+    assert world.wrong() == [AlertKind.VERIFICATION]
     assert world.state("orders") == before
     found = repaired(world)
     assert (found["only_in_lake"], found["only_in_source"], found["different"]) == (1, 1, 11)
@@ -106,6 +108,7 @@ def test_what_differs_is_repaired_in_one_operation_that_reads_little_and_leaves_
     assert world.lake("orders", "id, amount") == world.source("orders", "id, amount")
     assert repaired(world)["equal"]
     assert world.state("orders") == after
+    assert world.wrong() == []
 
 
 def test_a_repair_deletes_no_more_than_a_reconcile_may_and_says_what_is_left(world: World) -> None:
@@ -115,6 +118,7 @@ def test_a_repair_deletes_no_more_than_a_reconcile_may_and_says_what_is_left(wor
     assert failure["error"] == "DeletesRefusedError"
     assert (found["repair"]["equal"], found["repair"]["left"]["only_in_lake"]) == (False, ROWS - 2000)
     assert len(world.lake("orders", "id")) == ROWS
+    assert world.wrong() == [AlertKind.DELETES, AlertKind.VERIFICATION], "the failure of the run is said once"
 
 
 PIPELINES = """\

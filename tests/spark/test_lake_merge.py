@@ -21,6 +21,7 @@ from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.staging.landing import land, read_landed
 from cdc_ops.lake.table.create import ensure_table, translated_conflicts
+from tests.commits import commits
 from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Lake, history, schema
 from tests.operations import with_fields
 from tests.stores import at
@@ -104,7 +105,7 @@ def test_nothing_of_an_operation_leaks_into_later_statements(lake: Lake) -> None
     lake.apply(lake.case.operation(2), [(2, "b")])
     lake.spark.sql(f"INSERT INTO delta.`{lake.path}` VALUES (9, 'by hand', 1, TIMESTAMP'2026-01-01')")
     assert lake.rows()[-1] == (9, "by hand")
-    newest = history(lake.spark, lake.path, 1)[0]
+    newest = commits(lake.path)[-1]
     assert (newest["operation"], newest["userMetadata"]) == ("WRITE", None)
     for name in ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata"):
         assert lake.spark.conf.get(f"spark.databricks.delta.{name}", None) is None
@@ -251,7 +252,7 @@ def _spoil_files(lake: Lake, which: Callable[[int], bool]) -> None:
 def test_a_merge_into_a_table_with_deletion_vectors_copies_no_rows(lake: Lake) -> None:
     lake.load([(number, "a") for number in range(1000)])
     lake.apply(lake.case.operation(2), [(5, "b")])
-    metrics: dict[str, Any] = history(lake.spark, lake.path, 1)[0]["operationMetrics"]
+    metrics: dict[str, Any] = commits(lake.path)[-1]["operationMetrics"]
     assert (metrics["numTargetRowsCopied"], metrics["numTargetDeletionVectorsAdded"]) == ("0", "1")
 
 

@@ -16,7 +16,8 @@ from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
-from tests.lake_case import PIPELINE, TABLE, Lake, Row, history, schema
+from tests.commits import commits
+from tests.lake_case import PIPELINE, TABLE, Lake, Row, schema
 
 
 @pytest.fixture
@@ -32,8 +33,8 @@ def replacing(lake: Lake, op_seq: int, rows: list[Row], **changes: Any) -> Opera
 
 def replaced(lake: Lake, version: int | None) -> bool:
     """True if a commit is one of a replacement."""
-    [commit] = [row for row in history(lake.spark, lake.path) if row["version"] == version]
-    return bool(commit["operation"] == "WRITE")
+    operations: dict[int | None, str] = {**dict(lake.versions())}
+    return operations[version] == "WRITE"
 
 
 def test_whole_rows_replace_those_with_their_keys_in_one_commit(lake: Lake) -> None:
@@ -88,7 +89,7 @@ def test_nothing_of_a_replacement_leaks_into_later_statements(lake: Lake) -> Non
     replacing(lake, 2, [(2, "b")])
     lake.spark.sql(f"INSERT INTO delta.`{lake.path}` VALUES (9, 'by hand', 1, TIMESTAMP'2026-01-01')")
     assert lake.rows()[-1] == (9, "by hand")
-    assert history(lake.spark, lake.path, 1)[0]["userMetadata"] is None
+    assert commits(lake.path)[-1]["userMetadata"] is None
     views = [row["viewName"] for row in lake.spark.sql("SHOW VIEWS IN global_temp").collect()]
     assert not [view for view in views if view.startswith("cdc_ops_")]
 

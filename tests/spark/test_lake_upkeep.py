@@ -23,7 +23,8 @@ from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.table.create import table_stats
 from cdc_ops.lake.table.maintenance import maintain
-from tests.lake_case import PIPELINE, SCHEMA_DDL, TABLE, Case, history
+from tests.commits import commits
+from tests.lake_case import PIPELINE, SCHEMA_DDL, TABLE, Case
 from tests.stores import at
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -55,8 +56,9 @@ def test_upkeep_keeps_rows_and_record_and_leaves_the_numbers_of_the_table(
     assert (after.last_upkeep.rewritten_bytes, after.last_upkeep.written_bytes) == (stats.size_bytes, after.size_bytes)
     assert after.vacuumed_fully_at == (NOW if vacuum else None)
     assert (after.vacuumed_at, after.commits_since_vacuum) == ((NOW, 0) if vacuum else (None, 2))
-    assert after.delta_version == history(spark, case.path, 1)[0]["version"]
-    assert {row["userMetadata"] for row in history(spark, case.path) if row["version"] > stats.delta_version} == {None}
+    told = commits(case.path)
+    assert after.delta_version == told[-1]["version"]
+    assert {commit["userMetadata"] for commit in told if commit["version"] > stats.delta_version} == {None}
     head = read_head(case.path, PIPELINE, TABLE)
     assert head is not None
     assert (head.txn_version, head.record_version, head.foreign_changes, head.columns) == (2, 2, (), SCHEMA_DDL)

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.testing.format_suite import GoldenFolder
+from tests.conftest import LOCAL, ROOT
 from tests.plain_events import BYTES_SETTINGS, TABLE, TEXT_SETTINGS, Records, differences, exact_rows, plain_rows
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(("decimals", "chosen"), [("string", TEXT_SETTINGS), ("precise", BYTES_SETTINGS)])
@@ -44,14 +44,14 @@ def test_golden_records_are_read_alike(spark: SparkSession, folder: str) -> None
     assert list(differences(exact_rows(spark, golden.schema, golden.options, lines, 0, plain), plain)) == []
 
 
-def test_no_kernel_reads_or_writes_outside_of_its_arrays(tmp_path: Path) -> None:
+def test_no_kernel_reads_or_writes_outside_of_its_arrays() -> None:
     program = """
 from cdc_ops.core.events.format_spec import FormatOptions
 from tests.plain_events import TABLE, TEXT_SETTINGS, Records, plain_rows
 options = FormatOptions(name="debezium-mysql", settings=TEXT_SETTINGS, accept_losses=("schemas.enable=false",))
 print(len(plain_rows(TABLE, options, Records(7).lines(3000), 0)))
 """
-    checked = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_BOUNDSCHECK": "1", "CDC_OPS_CACHE": str(tmp_path)}
+    checked = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_BOUNDSCHECK": "1", "CDC_OPS_CACHE": str(LOCAL / "cache" / "checked")}
     done = subprocess.run([sys.executable, "-c", program], env=checked, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) > 1000

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.sql import open_store
 from tests.state_values import PIPELINE, take
 
@@ -50,3 +51,14 @@ def test_a_gap_that_is_not_there_or_a_missing_reason_is_refused(gap: str) -> Non
     code, text = run("accept", gap, "-p", PIPELINE, "--why", " ", "--json")
     assert code == 2
     assert "needs a reason" in json.loads(text)["error"]["what"]
+
+
+def test_tables_that_share_a_stream_are_accepted_together_or_one_by_one(gap: str, tmp_path: Path) -> None:
+    other = TableName(schema="shop", name="other")
+    with open_store(f"sqlite:///{tmp_path / 'ledger.db'}") as store:
+        store.report_gaps(take(store, table=other), [Gap(stream="orders/0", low=(10,), high=(20,))])
+    code, text = run("accept", gap, "-p", PIPELINE, "--why", "expired", "--table", "shop.other", "--json")
+    assert (code, [one["table"]["name"] for one in json.loads(text)]) == (0, ["other"])
+    code, text = run("accept", gap, "-p", PIPELINE, "--why", "expired")
+    assert (code, text.count("accepted")) == (0, 2)
+    assert run("accept", gap, "-p", PIPELINE, "--why", "expired", "--table", "nothing")[0] == 2

@@ -7,23 +7,26 @@ from pathlib import Path
 
 import pytest
 
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.cursor.windows import Window
+from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
-from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import LakeConflictError, LeaseHeldError
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.state.table_run import RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group
 from tests.lake_case import PIPELINE, TABLE, Case
-from tests.operations import with_fields
+from tests.operations import made, with_fields
 from tests.state_values import NOON, TTL
 from tests.unit.test_lake_log import ADD, OURS, Log
 
@@ -104,6 +107,16 @@ def test_an_attempt_that_failed_while_another_one_committed_has_the_counts_of_th
     assert "Somebody else" not in run.messages.message
 
 
+def test_a_run_says_how_the_table_is_after_it(shop: Shop) -> None:
+    shop.commit_in_lake()
+    stats = TableStats(delta_version=1, files=7, size_bytes=900)
+    run, _ = shop.settle(replace(shop.done(Outcome.APPLIED), stats=stats))
+    state = shop.store.table_state(PIPELINE, TABLE)
+    assert run is not None
+    assert (run.result.fresh_at, run.result.files, run.result.size_bytes) == (state.progress.fresh_at, 7, 900)
+    assert shop.store.history(PIPELINE, TABLE) == (run,)
+
+
 def test_an_application_that_is_lost_after_its_commit_has_the_counts_of_the_commit(shop: Shop) -> None:
     shop.commit_in_lake()
     run, failures = shop.settle(lost=True)
@@ -159,6 +172,30 @@ def test_a_run_that_lost_its_lease_says_whether_its_rows_are_in_the_table(shop: 
     assert shop.store.open_operations(PIPELINE, TABLE) == (shop.operation,), "the ledger is the rival's to write"
 
 
+def test_the_line_of_a_run_that_failed_keeps_the_window_that_it_has_read(shop: Shop) -> None:
+    window = Window(low=CursorValue(parts=("10",)), high=CursorValue(parts=("20",)))
+    opened = TableRun(
+        pipeline=PIPELINE,
+        table=TABLE,
+        run_id="run",
+        trigger="cli",
+        kind=OperationKind.INCREMENT,
+        status=TableRunStatus.MERGED,
+        timing=RunTiming(started_at=NOON),
+        result=RunResult(window=window, delta_version=1),
+    )
+    shop.store.record(opened)
+    lease = shop.store.lease(PIPELINE, TABLE)
+    assert lease is not None
+    shop.store.unlock(lease)
+    shop.store.acquire(PIPELINE, TABLE, "rival", ttl=timedelta(minutes=5), live=True)
+    shop.commit_in_lake()
+    shop.settle(shop.done(Outcome.APPLIED, read=5))
+    [run] = shop.store.history(PIPELINE, TABLE)
+    assert run.status is TableRunStatus.FAILED
+    assert run.result == RunResult(window=window), "without the window the next one would begin behind a hole; no event tells of a version"
+
+
 def test_a_conflict_with_another_attempt_of_the_same_operation_is_no_failure_and_any_other_is(shop: Shop) -> None:
     from cdc_ops.lake.merge.apply import _found_committed
 
@@ -169,3 +206,35 @@ def test_a_conflict_with_another_attempt_of_the_same_operation_is_no_failure_and
         raise LakeConflictError("Somebody else committed")
     with pytest.raises(LakeConflictError), _found_committed(replace(shop.operation, operation_id="of another plan")):
         raise LakeConflictError("Somebody else committed")
+
+
+def test_a_silent_run_stays_silent_when_its_commit_is_tried_again(shop: Shop) -> None:
+    silent = RunRequest(run_id="run", trigger="backfill", holder=REQUEST.holder, kind=RunKind.BACKFILL, silent=True)
+    line = made(
+        TableRun, pipeline=PIPELINE, table=TABLE, run_id="run", trigger="backfill", kind=OperationKind.BACKFILL,
+        status=TableRunStatus.PLANNED, started_at=NOON, silent=True,
+    )  # fmt: skip
+    shop.store.record(line)
+    shop.commit_in_lake()
+    lease = shop.store.lease(PIPELINE, TABLE)
+    assert lease is not None
+    shop.store.unlock(lease)
+    rival = shop.store.acquire(PIPELINE, TABLE, "rival", ttl=timedelta(minutes=5), live=True)
+    _, [failure] = commit_group(shop.context, silent, (shop.config,), None)
+    [failed] = shop.store.history(PIPELINE, TABLE)
+    assert (failure.error.retryable, failed.status, failed.silent) == (True, TableRunStatus.FAILED, True)
+    shop.store.release(rival)
+    [settled], _ = commit_group(shop.context, silent, (shop.config,), None)
+    assert (settled.status, settled.silent) == (TableRunStatus.COMMITTED, True)
+
+
+@pytest.mark.parametrize(("kind", "is_silent"), [(OperationKind.BACKFILL, True), (OperationKind.INCREMENT, False)])
+def test_a_silent_run_of_which_the_ledger_has_lost_the_line_is_silent_about_what_it_read_again(
+    shop: Shop, kind: OperationKind, is_silent: bool
+) -> None:
+    silent = RunRequest(run_id="run", trigger="backfill", holder=REQUEST.holder, kind=RunKind.BACKFILL, silent=True)
+    lease = shop.store.acquire(PIPELINE, TABLE, REQUEST.holder, ttl=TTL, live=True)
+    shop.store.refreeze(lease, (with_fields(shop.operation, kind=kind),))
+    shop.commit_in_lake()
+    [settled], _ = commit_group(shop.context, silent, (shop.config,), None)
+    assert (settled.status, settled.silent) == (TableRunStatus.COMMITTED, is_silent)

@@ -108,6 +108,31 @@ CASES = [
     ("{keys: [id]}", "{columns: [a, id], cursor: ['COALESCE(a, b)']}", 9, 35, ["Column 'b' of 'shop.orders' is in 'cursor', but not"]),
     ("{keys: [id]}", "{exclude: true, keys: id}", 9, 32, ["has no effect with 'exclude: true'"]),
     ("{keys: [id]}", "{method: log}", 9, 3, ["'shop.orders' has 'method: log'", "no 'url' and no 'format'"]),
+    ("defaults:", "notify: {a: {webhook: h, mail: m}}\ndefaults:", 5, 10, ["'a' has 'webhook' and 'mail'", "an entry of its own"]),
+    ("defaults:", "notify: {a: {repeat: 1h}}\ndefaults:", 5, 10, ["'a' has no way to be told", "'webhook', 'mail', 'notifier'"]),
+    ("defaults:", "notify: {a: {mail: m, to: b@c}}\ndefaults:", 5, 10, ["'sender' is missing in the entry 'a'"]),
+    ("defaults:", "notify: {a: {mail: m, to: B <b@c>, sender: a@b}}\ndefaults:", 5, 27, ["not an address of mail"]),
+    ("defaults:", "notify: {a: {webhook: h, to: b@c}}\ndefaults:", 5, 26, ["'to' belongs to 'mail'", "Remove the line"]),
+    (
+        "defaults:",
+        "notify: {a: {webhook: h, events: [lagg]}}\ndefaults:",
+        5,
+        35,
+        ["'lagg' is not a value of 'events'", "Did you mean 'lag'?"],
+    ),
+    ("defaults:", "notify: {a: {webhook: h, events: []}}\ndefaults:", 5, 34, ["'events' is empty", "never be told"]),
+    ("defaults:", "notify: {a: {webhok: h}}\ndefaults:", 5, 14, ["Unknown field 'webhok' in the entry 'a'", "Did you mean 'webhook'?"]),
+    ("defaults:", "notify: {A: {webhook: h}}\ndefaults:", 5, 10, ["'A' is not a receiver's name", "on_call"]),
+    ("defaults:", "notify: {a: {notifier: Slack}}\ndefaults:", 5, 24, ["'Slack' is not an import path"]),
+    (
+        "defaults:",
+        "notify: {a: {notifier: x.Y, arguments: {token: z}}}\ndefaults:",
+        5,
+        41,
+        ["'token' looks like a secret", "Airflow connection"],
+    ),
+    ("lookback: 30s", "webhook: h", 7, 3, ["Unknown field 'webhook' in 'defaults'", "belongs in an entry of 'notify'"]),
+    ("lookback: 30s", "max_lag: 60", 7, 12, ["has no unit", "60s for seconds"]),
     ("defaults:", "archive: {options: {endpoint_url: 'http://s:1', key: a}}\ndefaults:", 5, 49, ["'key' is a secret", "environment"]),
     ("defaults:", "archive: {options: {sas_token: a}}\ndefaults:", 5, 21, ["'sas_token' is a secret"]),
     ("defaults:", "archive: {url: /a, layout: binlog, copy: {flush: true}}\ndefaults:", 5, 36, ["The field 'connection' is missing"]),
@@ -300,6 +325,22 @@ def test_a_secret_in_a_file_is_refused_and_never_repeated(tmp_path: Path, line: 
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "notify: {a: {webhook: https://hooks.example/T0/hunter2}}",
+        'notify: {a: {"webhook": "https://hooks.example/T0/hunter2"}}',
+        "notify: {a: {webhook: h, arguments: {password: hunter2}}}",
+        "notify: {a: {webhook: https://me:hunter2@hooks.example/}}",
+    ],
+)
+def test_the_url_of_a_receiver_is_refused_and_never_repeated(tmp_path: Path, line: str) -> None:
+    error = failure(tmp_path / "shop.yaml", f"{GOOD}{line}\n")
+    assert re.search("Connections are named|belongs to 'notifier'|This URL has a password", str(error))
+    assert ":11:" in str(error)
+    assert "hunter2" not in str(error)
+
+
+@pytest.mark.parametrize(
     "name", ["fs.s3a.secret.key", "fs.s3a.access.key", "fs.oss.accessKeyId", "fs.azure.account.key.x.net", "x.authToken"]
 )
 def test_secrets_among_spark_settings_are_refused(tmp_path: Path, name: str) -> None:
@@ -354,3 +395,36 @@ def test_whatever_is_typed_into_a_file_it_loads_or_is_explained(tmp_path: Path, 
     except ConfigError as error:
         complaint = str(error)
     assert not complaint or re.match(rf"{re.escape(str(path))}:\d+:\d+: \S", complaint)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("retries: 3", "Unknown field 'retries' at the top level. It belongs in 'tasks' or 'spark_tasks' in 'airflow'."),
+        ("airflow: {time_zone: '+02:00'}", "'+02:00' is not a time zone of a schedule."),
+        ("airflow: {time_zone: Europe/Berln}", "Did you mean 'Europe/Berlin'"),
+        ("airflow: {time_zone: Nowhere/X}", "'Nowhere/X' is not a time zone. Valid are IANA names such as 'Europe/Berlin'."),
+        ("airflow: {on_failure_callback: page}", "'page' is not an import path."),
+        ("airflow: {tasks: {retry_delay: 20m}}", "'retry_delay' is longer than 'max_retry_delay'."),
+        ("airflow: {tasks: {max_retry_delay: 1h}, spark_tasks: {retry_delay: 2h}}", "'retry_delay' is longer than 'max_retry_delay'."),
+        ("airflow: {owner_links: {somebody: 'mailto:x@example.com'}}", "'somebody' is not the pipeline's owner"),
+        ("airflow: {owner_links: {cdc-ops: example.com}}", "'example.com' is not a link that Airflow takes."),
+        ("airflow: {access_control: {analysts: can_read}}", "The role 'analysts' needs a list of actions"),
+        (
+            "airflow: {tasks: {executor_config: {pod_override: {spec: {containers: [{env: [{name: DB_PASSWORD, value: x}]}]}}}}}",
+            "'DB_PASSWORD' is a secret.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_block_of_airflow_is_said_with_its_remedy(tmp_path: Path, lines: str, message: str) -> None:
+    assert message in said(tmp_path, lines)
+
+
+def said(tmp_path: Path, lines: str) -> str:
+    """What loading a pipeline file with some lines more says."""
+    file = tmp_path / "shop.yaml"
+    head = "pipeline: shop\nsource: {kind: mysql, connection: shop_db}\ntarget: {root: /lake, staging: /staging}\n"
+    file.write_text(f"{head}tables: {{shop.orders: {{cursor: id}}}}\n{lines}\n")
+    with pytest.raises(ConfigError) as raised:
+        load_pipeline(file, {})
+    return str(raised.value)

@@ -71,6 +71,7 @@ def command_line() -> click.Command:
 def unknown_parts(command: str) -> list[str]:
     """Returns the parts of a command that the command line does not have."""
     words = shlex.split(command)[1:]
+    words = words[: words.index("--")] if "--" in words else words  # what is behind it is another program's
     at: click.Command = command_line()
     while words and hasattr(at, "commands") and not words[0].startswith("-"):
         if words[0] not in at.commands:

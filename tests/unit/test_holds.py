@@ -5,6 +5,15 @@ from datetime import UTC, datetime, timedelta
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.held_watermark import long_transaction_alert
 from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.table_progress import TableProgress
+from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.state.table_run import RunTiming
+from cdc_ops.steps.plan import TablePlan, line_of_plan
+from cdc_ops.steps.planning.request import Draft
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 HERE = CursorValue(parts=("2026-01-31 10:00:00",))
@@ -32,3 +41,16 @@ def test_an_alert_names_the_writer_since_when_and_how_to_end_it() -> None:
 
 def test_a_limit_of_zero_tells_of_every_writer() -> None:
     assert long_transaction_alert(bound(NOON - timedelta(seconds=1)), timedelta(0))
+
+
+def test_the_line_of_a_run_names_the_writer_and_up_to_when_an_idle_table_is_complete() -> None:
+    table = TableName(schema="shop", name="orders")
+    config = TableConfig(pipeline="p", table=table, settings=TableSettings(), path="/lake/orders")
+    before = TableState(pipeline="p", table=table, progress=TableProgress(fresh_at=NOON - HOUR))
+    request, timing = RunRequest(run_id="r", trigger="cli", holder="cli:me"), RunTiming(started_at=NOON)
+    held = TablePlan(config=config, state=before, new=Draft(idle="nothing new", bound=bound(NOON - HOUR), bound_advanced=False))
+    line = line_of_plan(request, held, (), timing)
+    assert (line.messages.held_by, line.result.fresh_at) == ("transaction 7 of app@10.0.0.1", NOON - HOUR)
+    free = TablePlan(config=config, state=before, new=Draft(idle="nothing new", bound=bound(None)), fresh_at=NOON)
+    line = line_of_plan(request, free, (), timing)
+    assert (line.messages.held_by, line.result.fresh_at) == ("", NOON)

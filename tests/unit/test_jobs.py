@@ -14,6 +14,16 @@ from tests.state_values import make_operation
 
 TABLES = tuple(TableName(schema="shop", name=f"t{number}") for number in range(6))
 
+JOB = JobSpec(
+    step=Step.SYNC,
+    pipeline="shop",
+    run_id="r",
+    source=SourceConfig(kind=SourceKind.MARIADB, connection="shop_db"),
+    operations=tuple(make_operation(number, table=table) for table in TABLES for number in (1, 2)),
+    result_path="",
+    package_version="1",
+)
+
 
 def test_each_table_of_a_job_asks_a_source_of_its_own_which_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source is one connection: two tables that asked it at the same time would get each other's answers."""
@@ -32,17 +42,23 @@ def test_each_table_of_a_job_asks_a_source_of_its_own_which_is_closed(monkeypatc
     monkeypatch.setattr(jobs, "open_source", open_source)
     monkeypatch.setattr(jobs, "extract", step)
     monkeypatch.setattr(jobs, "merge", step)
-    job = JobSpec(
-        step=Step.SYNC,
-        pipeline="shop",
-        run_id="r",
-        source=SourceConfig(kind=SourceKind.MARIADB, connection="shop_db"),
-        operations=tuple(make_operation(number, table=table) for table in TABLES for number in (1, 2)),
-        result_path="",
-        package_version="1",
-    )
-    result = jobs.execute(Mock(), job, "mysql://u:p@h/d", lambda _: None)
+    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d", lambda _: None)
     assert [table.error for table in result.tables] == [None] * len(TABLES)
     assert [len(sources) for sources in asked.values()] == [1] * len(TABLES)
     assert len(set.union(*asked.values())) == len(TABLES)
     assert all(source.close.call_count == 1 for source in opened)
+
+
+@pytest.mark.parametrize("first_word", ["check_shared", "open_source"])
+def test_a_job_that_cannot_begin_fails_each_of_its_tables_and_may_be_tried_again(monkeypatch: pytest.MonkeyPatch, first_word: str) -> None:
+    """The JVM or the source may have died since the job before."""
+
+    def refused(*_: object) -> Mock:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(jobs, "check_shared", lambda *_: None)
+    monkeypatch.setattr(jobs, first_word, refused)
+    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d", lambda _: None)
+    assert [table.table for table in result.tables] == list(TABLES)
+    assert all(table.retryable and table.error for table in result.tables)
+    assert "The sync job of pipeline shop failed in Spark with ConnectionRefusedError." in str(result.tables[0].error)

@@ -23,7 +23,7 @@ class Runs:
         self._wait, self._pause, self._now = lease_wait, pause, 0.0
         monkeypatch.setattr(table_groups, "freeze_table", self._freeze)
         monkeypatch.setattr(table_groups, "hold", lambda *_: ())
-        monkeypatch.setattr(table_groups, "_record_failure", lambda *_: None)
+        monkeypatch.setattr(table_groups, "record_failure", lambda *_: None)
         monkeypatch.setattr(table_groups.time, "monotonic", lambda: self._now)
         monkeypatch.setattr(table_groups.time, "sleep", self._sleep)
 

@@ -20,8 +20,8 @@ UNTIDY = replace(SMALL_FILES, vacuumed_at=NOW - timedelta(days=1), commits_since
     ("changes", "due"),
     [
         ({}, True),
-        ({"files": 31, "size_bytes": 31 * MB}, False),
-        ({"files": 32, "size_bytes": 32 * MB}, True),
+        ({"files": 7, "size_bytes": 7 * MB}, False),
+        ({"files": 8, "size_bytes": 8 * MB}, True),
         ({"size_bytes": 40 * 8 * MB}, False),
         ({"size_bytes": 40 * 8 * MB - 40}, True),
         ({"optimized_at": NOW - timedelta(minutes=59)}, False),

@@ -1,5 +1,7 @@
 """What monitoring reads: the figures of tables as OpenMetrics text, by the command and by the page, read back by Prometheus' own parser."""
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,11 +10,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import StateReader
-from cdc_ops.state.sql import open_reader
+from cdc_ops.state.sql import open_reader, open_store
+from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.web.app import create_app
-from cdc_ops.web.view import PipelineInfo
-from tests.status_case import fill_ledger
+from cdc_ops.web.view import Health, PipelineInfo, table_rows
+from tests.status_case import Filler, fill_ledger
 
 Values = dict[tuple[str, ...], float]
 
@@ -106,3 +110,31 @@ def test_the_page_shows_the_figures_of_the_pipelines_that_the_visitor_may_see(re
     assert all(answer.headers["content-type"].startswith("application/openmetrics-text") for answer in answers)
     every, some, none = (len(parsed(answer.text)["cdc_ops_leased"]) for answer in answers)
     assert every > some > none == 0
+
+
+def test_a_table_with_a_limit_says_whether_it_is_over_it_in_metrics_status_and_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/limits.db"
+    with open_store(url) as store:
+        filler = Filler(store)
+        for name, limit in (("near", timedelta(hours=3)), ("far", timedelta(hours=1)), ("free", None)):
+            filler.run("shop", filler.table("shop", name, behind=timedelta(hours=2), version=3), TableRunStatus.IDLE, 1)
+            line = store.history("shop", TableName(schema="shop", name=name))[0]
+            store.record(replace(line, max_lag=limit))
+    found = parsed(command(url, monkeypatch))
+    assert found["cdc_ops_max_lag_seconds"] == {("shop.near",): 10800, ("shop.far",): 3600}
+    assert found["cdc_ops_over_max_lag"] == {("shop.near",): 0, ("shop.far",): 1}
+    shown = CliRunner().invoke(app, ["status"]).output
+    assert [line for line in shown.splitlines() if "max_lag" in line] == ["shop.far: further behind than its max_lag, 1 h"]
+    infos = {"shop": PipelineInfo(every=timedelta(hours=4))}
+    with open_reader(url) as reader:
+        rows = table_rows(reader.overview(), infos, reader.now())
+        page = TestClient(create_app(lambda: reader)).get("/ui").text
+    assert {str(row.overview.state.table): row.health for row in rows} == {
+        "shop.far": Health.LATE,
+        "shop.near": Health.IDLE,
+        "shop.free": Health.IDLE,
+    }
+    assert "of 1 h" in page
+    assert "of 3 h" in page

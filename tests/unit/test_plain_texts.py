@@ -136,15 +136,22 @@ def test_every_normal_float_is_taken_as_python_writes_its_double(value: float) -
 
 
 @given(text=FLOATS)
+@example(text="3.402823364973241e+38")
 def test_a_float_that_is_taken_is_the_nearest_one_to_the_text_and_not_to_its_double(text: str) -> None:
     value = one("float", text)
     if value is MARK:
         return
-    exact = Decimal(text)
-    above = struct.unpack("<f", struct.pack("<I", struct.unpack("<I", bits(abs(value), "<f"))[0] + 1))[0]
-    below = above - 2 * (above - abs(value))
-    assert abs(exact) - Decimal(abs(value)) <= (Decimal(above) - Decimal(abs(value))) / 2 or math.isinf(above)
-    assert value == 0 or Decimal(abs(value)) - abs(exact) <= (Decimal(abs(value)) - Decimal(below)) / 2
+    exact, size = abs(Decimal(text)), Decimal(abs(value))
+    above, below = neighbour(abs(value), 1), neighbour(abs(value), -1) if value else 0.0
+    assert math.isinf(above) or exact - size <= (Decimal(above) - size) / 2
+    assert value == 0 or size - exact <= (size - Decimal(below)) / 2
+
+
+def neighbour(value: float, step: int) -> float:
+    """Returns the float next to a positive one, above it (1) or below it (-1)."""
+    [number] = struct.unpack("<I", bits(value, "<f"))
+    [found] = struct.unpack("<f", struct.pack("<I", number + step))
+    return float(found)
 
 
 @pytest.mark.parametrize(

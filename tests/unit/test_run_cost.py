@@ -236,7 +236,7 @@ def test_what_an_earlier_run_froze_is_never_refused_nor_counted(store: SqlStateS
     cost = plan_cost(here, cast(Any, source), REQUEST, table, (window(COUNT_LIMIT),), ())
     assert cost is not None
     assert (cost.new, cost.all.rows.at_least, source.limits) == (None, True, [])
-    check_table_cost(here, table, cost, accepted=False)
+    check_table_cost(here, REQUEST, table, cost)
     both = plan_cost(here, cast(Any, source), REQUEST, table, (window(5),), (window(2),))
     assert both is not None
     assert both.new is not None
@@ -272,13 +272,13 @@ def test_a_table_above_its_own_or_the_runs_limit_is_refused_unless_its_cost_is_a
     cost = priced(store, Asked(0), window(1_000))
     for here, table in ((context(store), config(MaxCost(rows=999))), (context(store, MaxCost(rows=999)), config())):
         with pytest.raises(CostRefusedError) as caught:
-            check_table_cost(here, table, cost, accepted=False)
+            check_table_cost(here, REQUEST, table, cost)
         assert "max_cost.rows is 999, and the estimate is 1,000 (counted)" in caught.value.why
         assert "Nothing was read" in caught.value.data
         assert "--accept-cost" in caught.value.next
         assert not caught.value.retryable
-        check_table_cost(here, table, cost, accepted=True)
-    check_table_cost(context(store, MaxCost(rows=1_000)), config(MaxCost(rows=1_000)), cost, accepted=False)
+        check_table_cost(here, replace(REQUEST, accept_cost=True), table, cost)
+    check_table_cost(context(store, MaxCost(rows=1_000)), REQUEST, config(MaxCost(rows=1_000)), cost)
 
 
 def planned(table: TableName, rows: int | None) -> TablePlan:

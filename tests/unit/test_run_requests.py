@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.airflow_settings import Downstream
 from cdc_ops.errors import RequestError
 
 HOUR = (datetime(2026, 1, 1, 5, tzinfo=UTC), datetime(2026, 1, 1, 6, tzinfo=UTC))
@@ -42,6 +44,44 @@ def test_a_backfill_reads_its_interval_also_where_airflow_rewrote_an_older_run(r
 def test_a_backfill_with_a_range_or_mode_of_its_own_is_refused(conf: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match="takes its range from the dates"):
         run_request(dag_run("backfill", HOUR, **conf))
+
+
+@pytest.mark.parametrize(
+    ("usual", "conf", "silent"),
+    [
+        ("events", {}, False),
+        ("events", {"downstream": ""}, False),
+        ("events", {"downstream": "silent"}, True),
+        ("silent", {}, True),
+        ("silent", {"downstream": "events"}, False),
+    ],
+)
+def test_a_backfill_is_silent_if_the_pipeline_or_the_run_says_so_and_the_run_goes_first(
+    usual: str, conf: dict[str, Any], silent: bool
+) -> None:
+    for facts in (dag_run("backfill", HOUR, **conf), dag_run("manual", columns=["note"], **conf)):
+        assert run_request(replace(facts, downstream=Downstream(usual))).silent is silent
+
+
+def test_the_pipeline_s_word_is_about_backfills_and_a_resync_is_silent_only_if_it_says_so() -> None:
+    resync = dag_run("manual", mode="full")
+    assert run_request(replace(resync, downstream=Downstream.SILENT)).silent is False
+    assert run_request(dag_run("manual", mode="full", downstream="silent")).silent is True
+    assert run_request(replace(dag_run("scheduled"), downstream=Downstream.SILENT)).silent is False
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
+        ({"downstream": "silent"}, "Only a backfill or a resync can be silent"),
+        ({"downstream": "silent", "mode": "reconcile"}, "A reconcile cannot be silent"),
+        ({"downstream": "quiet", "mode": "full"}, "downstream='quiet' is not valid"),
+        ({"downstream": True, "mode": "full"}, "downstream=True is not valid"),
+    ],
+)
+def test_what_brings_new_changes_cannot_be_silent(conf: dict[str, Any], text: str) -> None:
+    with pytest.raises(RequestError, match=text):
+        run_request(dag_run("manual", **conf))
 
 
 def test_columns_are_a_backfill_of_them_of_all_rows_or_of_a_range() -> None:

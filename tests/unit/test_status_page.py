@@ -1,24 +1,31 @@
 """The status page on its own: every state of a table, empty, without a ledger, under a prefix."""
 
+import html
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from sqlalchemy import Engine, event
 
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LedgerUnavailableError
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader
-from cdc_ops.web import view
+from cdc_ops.web import view, words
 from cdc_ops.web.app import create_app
 from cdc_ops.web.view import Health, PipelineInfo
-from tests.status_case import ADVICE, ALERT, ERROR, fill_ledger
+from tests.status_case import ADVICE, ALERT, CHANGE, ERROR, HOLDER, fill_ledger, fill_many
 
 INFOS = {"shop": PipelineInfo(every=timedelta(minutes=10)), "clickstream": PipelineInfo(every=timedelta(hours=1), paused=True)}
+ORDERS = "/table?pipeline=shop&name=shop.orders"
+SHOWN = [health for health in Health if health is not Health.MISSING]
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -44,8 +51,7 @@ class Links(HTMLParser):
 
 
 def test_each_table_shows_the_state_that_it_is_in(reader: StateReader) -> None:
-    parts = view.sections(reader.overview(), INFOS, reader.now())
-    assert {str(row.overview.state.table): row.health for part in parts for row in part.rows} == {
+    assert {row.table: row.health for row in view.table_rows(reader.overview(), INFOS, reader.now())} == {
         "shop.carts": Health.LATE,
         "shop.events": Health.SNAPSHOT,
         "shop.sessions": Health.NEW,
@@ -55,7 +61,6 @@ def test_each_table_shows_the_state_that_it_is_in(reader: StateReader) -> None:
         "shop.orders": Health.FRESH,
         "shop.customers": Health.IDLE,
     }
-    assert [row.health for row in parts[1].rows] == sorted((row.health for row in parts[1].rows), key=list(Health).index)
 
 
 def test_late_depends_on_the_schedule(reader: StateReader) -> None:
@@ -80,14 +85,14 @@ def test_the_overview_has_a_line_per_table_and_says_who_holds_one(client: TestCl
     assert "backfill__2026-11-01" in page
     assert "part 3 of 12" in page
     assert "paused" in page
-    assert 'http-equiv="refresh" content="30"' in page
+    assert 'http-equiv="refresh" content="60"' in page
 
 
 def test_the_tiles_pick_tables_of_one_state(client: TestClient) -> None:
     page = client.get("/ui?health=failed").text
     assert page.count("<tbody") == 1
     assert "shop.payments" in page
-    assert client.get("/ui?health=nonsense").text.count("<tbody") == 8
+    assert client.get("/ui?health=nonsense&page=abc&sort=x").text.count("<tbody") == 8
 
 
 def test_an_error_is_shown_whole_and_escaped(client: TestClient) -> None:
@@ -103,15 +108,76 @@ def test_alerts_and_late_rows_are_shown_on_both_pages(client: TestClient) -> Non
         assert ADVICE in page
 
 
-def test_a_tables_page_has_its_last_fifty_runs(client: TestClient) -> None:
+def test_a_tables_page_lists_fifty_runs_and_the_others_on_the_next_page(client: TestClient) -> None:
     page = client.get("/table?pipeline=shop&name=shop.orders").text
-    assert page.count("<tbody") == 50
+    older = client.get("/table?pipeline=shop&name=shop.orders&page=2").text
+    assert (page.count('<tbody class="'), older.count('<tbody class="')) == (50, 12)
     assert "plan 0.4 s, start of Spark 9.0 s, landing 7.2 s, merge 24.0 s, commit 0.2 s" in page
     assert page.count("estimated 900 rows, 2.0 KiB written, 30 s of work; actual ") == page.count(">committed</span>") > 10
     assert "refresh" not in page
 
 
-@pytest.mark.parametrize("query", ["pipeline=shop&name=shop.none", "pipeline=none&name=shop.orders", "pipeline=shop&name=nonsense"])
+def test_a_tables_page_draws_its_history_and_says_the_same_in_words(client: TestClient) -> None:
+    page = client.get("/table?pipeline=shop&name=shop.orders").text
+    assert page.count("<figure") == 6
+    assert page.count('role="img" aria-labelledby="chart-') == 6
+    for number in range(1, 7):
+        assert page.count(f'id="chart-{number}"') == 1
+    assert "62 runs since" in page
+    assert CHANGE.replace("'", "&#39;") in page
+    assert "source and lake were equal" in page
+
+
+def test_a_table_without_runs_and_with_one_has_a_page_too(client: TestClient) -> None:
+    never = client.get("/table?pipeline=clickstream&name=shop.sessions").text
+    assert "No run has looked at the table yet." in never
+    assert "<polyline" not in never
+    once = client.get("/table?pipeline=shop&name=shop.order_items").text
+    assert (once.count("<figure"), once.count("<polyline")) == (6, 2)
+
+
+def test_a_tables_page_says_what_holds_its_watermark(client: TestClient) -> None:
+    holds = {
+        "shop.order_items": f"At the source, {HOLDER} has been open".replace("<", "&lt;").replace(">", "&gt;"),
+        "shop.payments": "The last run failed: The source refuses the login",
+        "shop.stock_movements": "cdc_shop:backfill__2026-11-01T00:00:00+00:00 holds the table (backfill)",
+        "shop.orders": "Nothing: the next run carries the table on.",
+    }
+    for name, text in holds.items():
+        assert text in client.get(f"/table?pipeline=shop&name={name}").text.replace("&#39;", "'")
+    assert "The DAG is paused" in client.get("/table?pipeline=clickstream&name=shop.carts").text
+
+
+def test_a_run_can_be_asked_for_with_the_table_filled_in(reader: StateReader) -> None:
+    infos = {"shop": replace(INFOS["shop"], dag_ids=("cdc_shop", "cdc_shop_reconcile"))}
+    page = html.unescape(TestClient(create_app(lambda: reader, visible_pipelines=lambda: infos)).get(ORDERS).text)
+    assert 'href="../dags/cdc_shop"' in page
+    for mode in ("reconcile", "full"):
+        conf = json.loads(re.findall(rf'<code>(\{{"mode": "{mode}".*?\}})</code>', page)[0])
+        assert conf == {"mode": mode, "tables": ["shop.orders"]}
+    assert "cdc-ops verify --pipeline shop --table shop.orders" in page
+
+
+def test_a_dag_and_a_run_of_it_have_a_view_and_other_dags_have_none(reader: StateReader) -> None:
+    infos = {"shop": replace(INFOS["shop"], dag_ids=("cdc_shop", "cdc_shop_reconcile"))}
+    client = TestClient(create_app(lambda: reader, visible_pipelines=lambda: infos))
+    assert client.get("/dag?dag_id=cdc_shop").text.count("<tbody") == 5
+    run_id = reader.history("shop", TableName.parse("shop.payments"))[0].run_id
+    for dag in ("cdc_shop", "cdc_shop_reconcile"):
+        page = client.get("/run", params={"dag_id": dag, "run_id": run_id}).text
+        assert "2 tables: 1 committed, 1 failed. Rows: " in page
+        assert page.index("shop.payments") < page.index("shop.orders")
+    assert "Nothing yet" in client.get("/run?dag_id=cdc_shop&run_id=none").text
+    for address in ("/dag?dag_id=other", "/run?dag_id=other&run_id=x", "/dag?dag_id=cdc_clickstream"):
+        answer = client.get(address)
+        assert (answer.status_code, "No pipeline of cdc-ops" in answer.text) == (404, True)
+    hidden = client.get("/run", params={"pipeline": "clickstream", "run_id": reader.table_runs("clickstream")[0].run_id})
+    assert "Nothing yet" in hidden.text
+
+
+@pytest.mark.parametrize(
+    "query", ["pipeline=shop&name=shop.none", "pipeline=none&name=shop.orders", "pipeline=shop&name=nonsense", "pipeline=shop&name=a."]
+)
 def test_a_table_that_is_not_there_is_a_page_that_says_so(client: TestClient, query: str) -> None:
     answer = client.get(f"/table?{query}")
     assert answer.status_code == 404
@@ -137,7 +203,7 @@ def test_a_ledger_that_is_away_is_a_page_too() -> None:
 @pytest.mark.parametrize("prefix", ["/cdc", "/airflow/cdc"])
 def test_all_links_lead_to_the_page_under_any_prefix(reader: StateReader, prefix: str) -> None:
     outer = FastAPI()
-    outer.mount(prefix, create_app(lambda: reader))
+    outer.mount(prefix, create_app(lambda: reader, visible_pipelines=lambda: INFOS))
     client = TestClient(outer, base_url="http://h")
     seen, queue = set(), [f"{prefix}/ui"]
     while queue:
@@ -150,10 +216,12 @@ def test_all_links_lead_to_the_page_under_any_prefix(reader: StateReader, prefix
         links = Links()
         links.feed(answer.text if "html" in answer.headers["content-type"] else "")
         assert not any(link.startswith(("/", "http")) for link in links.found)
-        queue += [str(answer.url.join(link)).removeprefix("http://h") for link in links.found]
+        queue += [str(answer.url.join(link)).removeprefix("http://h") for link in links.found if not re.match(r"ui\?.*&", link)]
     assert f"{prefix}/style.css" in seen
-    assert len([address for address in seen if "/table?" in address]) == 8
-    assert len([address for address in seen if "/ui?health=" in address]) == 6
+    assert len([address for address in seen if "/table?" in address and "page=" not in address]) == 8
+    assert f"{prefix}/table?pipeline=shop&name=shop.orders&page=2#runs" in seen
+    assert any(address.startswith(f"{prefix}/run?pipeline=shop&run_id=") for address in seen)
+    assert {address for address in seen if re.search(r"/ui\?health=\w+$", address)} == {f"{prefix}/ui?health={one}" for one in SHOWN}
 
 
 def test_nothing_is_loaded_from_elsewhere_and_no_script_runs(client: TestClient) -> None:
@@ -171,10 +239,35 @@ def test_nothing_is_loaded_from_elsewhere_and_no_script_runs(client: TestClient)
     [(5, "5 s"), (60, "1 min"), (3600, "1 h"), (7512, "2 h 5 min"), (86400, "1 d"), (273600, "3 d 4 h"), (5_000_000, "57 d")],
 )
 def test_spans_are_written_in_two_units(seconds: int, text: str) -> None:
-    assert view.duration(timedelta(seconds=seconds)) == text
+    assert words.duration(timedelta(seconds=seconds)) == text
 
 
 def test_sizes_and_instants_are_written_for_people() -> None:
-    assert [view.size(n) for n in (None, 12, 2048, 5_000_000, 112_812_334_123)] == ["\u2013", "12 bytes", "2.0 KiB", "4.8 MiB", "105 GiB"]
-    assert view.ago(NOW - timedelta(minutes=3), NOW) == "3 min ago"
-    assert view.instant(NOW) == "2026-01-02 00:00:00 UTC"
+    assert [words.size(n) for n in (None, 12, 2048, 5_000_000, 112_812_334_123)] == ["\u2013", "12 bytes", "2.0 KiB", "4.8 MiB", "105 GiB"]
+    assert words.ago(NOW - timedelta(minutes=3), NOW) == "3 min ago"
+    assert words.instant(NOW) == "2026-01-02 00:00:00 UTC"
+
+
+def test_the_statements_of_the_ledger_do_not_grow_with_the_tables(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    ledger = fill_ledger(tmp_path / "ledger.db")
+    reader = open_reader(ledger)
+    client = TestClient(create_app(lambda: reader))
+    statements: list[str] = []
+
+    def note(*arguments: Any) -> None:
+        statements.append(arguments[2])
+
+    def asked(address: str) -> int:
+        statements.clear()
+        assert client.get(address).status_code == 200
+        return len([text for text in statements if text.startswith("SELECT")])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    request.addfinalizer(lambda: event.remove(Engine, "before_cursor_execute", note))
+    asked("/ui")
+    addresses = ("/ui", "/ui?sort=behind&q=table", ORDERS, "/run?pipeline=shop&run_id=x")
+    few = [asked(address) for address in addresses]
+    fill_many(ledger, "big", 300)
+    assert [asked(address) for address in addresses] == few
+    assert 0 < max(few) <= 6
+    assert client.get("/ui").text.count("<tbody") == 100

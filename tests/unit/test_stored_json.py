@@ -48,6 +48,10 @@ RUN: Final = made(
     schema_changes=("column price added",),
     late_rows=2,
     max_commit_lag=90.5,
+    fresh_at=NOON,
+    files=4,
+    size_bytes=9000,
+    held_by="transaction 7",
     advice="Set lookback to 2 minutes.",
     alert="1 gap in the archive",
     warnings=("no index on updated_at",),
@@ -57,14 +61,17 @@ RUN: Final = made(
     missing=MissingEvents(gaps=(Gap(stream="orders-0", low=(4,), high=(6,)),)),
 )
 STORED_RUN: Final = (
-    '{"advice":"Set lookback to 2 minutes.","alert":"1 gap in the archive","cost":null,'
+    '{"advice":"Set lookback to 2 minutes.","alert":"1 gap in the archive","asks":null,"cost":null,'
     '"counts":{"behind":0,"blank":0,"bytes":900,"columns":'
     '{"changes":[],"declared":false,"lacking":[],"rows":0,"statements":[],"undeclared":[],"unmapped":[]},"deleted":1,"inserted":5,'
     '"nulled":{"columns":[],"counted":true},"quarantined":1,"read":8,"reread":[],"unknown":{"records":0,"shown":[],"tables":0},'
-    '"updated":2},"delta_version":7,"finished_at":"2026-01-05T12:01:00+00:00","kind":"increment","late_rows":2,"max_commit_lag":90.5,'
-    '"message":"1 record is in quarantine","missing":{"gaps":[{"after_file":"","before_file":"","high":[6],"low":[4],"stream":"orders-0"}'
+    '"updated":2},"delta_version":7,"files":4,"finished_at":"2026-01-05T12:01:00+00:00",'
+    '"fresh_at":"2026-01-05T12:00:00+00:00","held_by":"transaction 7","kind":"increment","late_rows":2,"max_commit_lag":90.5,'
+    '"max_lag":null,"message":"1 record is in quarantine","missing":{"gaps":['
+    '{"after_file":"","before_file":"","high":[6],"low":[4],"stream":"orders-0"}'
     '],"healing":false},"note":"operation 3 was committed by another attempt","op_seq":3,"phases":[{"phase":"merge","seconds":1.5}],'
-    '"pipeline":"shop","run_id":"r1","schema_changes":["column price added"],"started_at":"2026-01-05T12:00:00+00:00",'
+    '"pipeline":"shop","run_id":"r1","schema_changes":["column price added"],"silent":false,"size_bytes":9000,'
+    '"started_at":"2026-01-05T12:00:00+00:00",'
     '"status":"committed","table":{"name":"orders","schema":"shop"},"told_before":6,"trigger":"scheduled","warnings":["no index on '
     'updated_at"],"window":{"high":{"parts":["9"]},"low":{"parts":["1"]}}}'
 )
@@ -95,7 +102,7 @@ RECORD: Final = made(
     marked=1,
 )
 STORED_RECORD: Final = (
-    '{"archive":null,"cdc_ops":1,"cursor":["updated_at"],"deleted_column":"_deleted","generation":1,"key_rules":[["code",'
+    '{"approval":null,"archive":null,"cdc_ops":1,"cursor":["updated_at"],"deleted_column":"_deleted","generation":1,"key_rules":[["code",'
     '"utf8mb4_general_ci"]],"keys":["id"],"kind":"increment","late":{"below":90500000,"oldest":"3","rows":2},"marked":1,"op_seq":7,'
     '"operation_id":"op-7","own":{"deleted":"_deleted","deleted_at":"","op":"","operation":"","sequence":"_cdc_sequence","synced_at":""},'
     '"package_version":"1.2","pipeline":"shop","rows":8,"run_id":"r1","schema_fingerprint":"f1","snapshot":null,"table":{"name":"orders",'

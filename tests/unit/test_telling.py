@@ -1,13 +1,16 @@
 """What has been told already: asset events chain up, and a warning is not repeated."""
 
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.sql import open_store
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.steps.plan import line_of_plan
 from cdc_ops.steps.reporting.told_before import last_announced_version, unchanged_text, warned_before
 from tests.declared_world import DeclaredWorld
 from tests.operations import changed, made
@@ -36,23 +39,58 @@ COMMITTED = line("before", TableRunStatus.COMMITTED, 7, told=5)
 
 
 def test_a_first_load_has_told_nothing_before() -> None:
-    assert last_announced_version([OWN], "own", None) is None
-    assert last_announced_version([OWN, line("lost", TableRunStatus.FAILED)], "own", None) is None
+    assert last_announced_version([OWN], "own") is None
+    lost = line("lost", TableRunStatus.FAILED)
+    assert last_announced_version([OWN, lost], "own") is None
+    assert last_announced_version([OWN, IDLE, lost], "own") is None, "the first load is in the lake, and its commit task has failed"
 
 
 def test_an_event_begins_where_the_one_before_it_ended() -> None:
-    assert last_announced_version([OWN, COMMITTED], "own", 8) == 7
-    assert last_announced_version([OWN, IDLE, IDLE, COMMITTED], "own", 8) == 7
-    assert last_announced_version([OWN, IDLE, IDLE], "own", 8) == 8, "the line of its last commit is older than those that are looked at"
+    assert last_announced_version([OWN, COMMITTED], "own") == 7
+    assert last_announced_version([OWN, IDLE, IDLE, COMMITTED], "own") == 7
 
 
 def test_what_no_event_has_told_of_is_told_by_the_next_one() -> None:
-    assert last_announced_version([OWN, line("failed", TableRunStatus.FAILED, 7, told=5)], "own", 7) == 5
-    assert last_announced_version([OWN, line("shell", TableRunStatus.COMMITTED, 7, told=5, trigger="cli")], "own", 7) == 5
+    assert last_announced_version([OWN, line("failed", TableRunStatus.FAILED, 7, told=5)], "own") == 5
+    assert last_announced_version([OWN, line("shell", TableRunStatus.COMMITTED, 7, told=5, trigger="cli")], "own") == 5
+    assert last_announced_version([OWN, changed(COMMITTED, silent=True)], "own") == 5
+
+
+def test_what_a_silent_run_has_committed_is_told_after_any_number_of_idle_runs(tmp_path: Path) -> None:
+    world = DeclaredWorld(tmp_path)
+    world.archive(0)
+    first = changed(world.run(), trigger="scheduled")
+    world.archive(1)
+    silent = changed(world.run(), trigger="backfill", silent=True, told_before=first.result.delta_version)
+    idle = [
+        changed(IDLE, run_id=f"idle-{number}", started_at=silent.timing.started_at + timedelta(microseconds=number + 1))
+        for number in range(60)
+    ]
+    with closing(world.store()) as store:
+        for run in (first, silent, *idle):
+            store.record(run)
+    world.archive(2)
+    assert silent.result.delta_version != first.result.delta_version
+    assert world.run().told_before == first.result.delta_version
+
+
+def test_a_silent_run_that_finishes_an_increment_of_another_run_is_told(tmp_path: Path) -> None:
+    world = DeclaredWorld(tmp_path)
+    world.archive(0)
+    plan = world.plan()
+    request = RunRequest(run_id="b", trigger="backfill", holder="b", kind=RunKind.BACKFILL, silent=True)
+    timing = OWN.timing
+    assert plan.operations
+    assert line_of_plan(request, plan, (), timing).silent is False
+    again = tuple(replace(operation, kind=OperationKind.BACKFILL) for operation in plan.operations)
+    only_again = replace(plan, unfinished=(), new=replace(plan.new, operations=again))
+    assert line_of_plan(request, only_again, (), timing).silent is True
+    assert line_of_plan(replace(request, silent=False), only_again, (), timing).silent is False
+    assert line_of_plan(request, replace(only_again, unfinished=plan.operations), (), timing).silent is False
 
 
 def test_a_commit_step_that_is_tried_again_tells_the_same() -> None:
-    assert last_announced_version([line("own", TableRunStatus.COMMITTED, 9, told=7), COMMITTED], "own", 9) == 7
+    assert last_announced_version([line("own", TableRunStatus.COMMITTED, 9, told=7), COMMITTED], "own") == 7
 
 
 def test_a_warning_is_old_if_the_run_before_this_one_gave_it(tmp_path: Path) -> None:

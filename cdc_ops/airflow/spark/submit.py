@@ -20,6 +20,7 @@ import cdc_ops
 from cdc_ops.airflow.connections import check_spark, deploy_mode, extras, find_connection, source_url
 from cdc_ops.airflow.exceptions import tables_failed, translated
 from cdc_ops.airflow.spark.client_process import ClientProcess
+from cdc_ops.airflow.spark.links import SparkHistoryLink, TablesLink
 from cdc_ops.airflow.spark.pending_work import count_attempts, errors_of, named, open_work, record_progress, take_leases
 from cdc_ops.airflow.task_context import TaskContext, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
@@ -56,6 +57,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = ("tables",)
+    operator_extra_links = (TablesLink(), SparkHistoryLink())
 
     def __init__(self, *, pipeline: Pipeline, step: Step, tables: Any, **kwargs: Any) -> None:
         super().__init__(
@@ -69,6 +71,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         self.pipeline = pipeline
         self.step = step
         self.tables = tables
+        self.spark_application = ""
         self._client: ClientProcess | None = None
 
     def execute(self, context: Context) -> None:
@@ -131,6 +134,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         result = task.journal.result(job.step, task.attempt)
         archive.keep(ended_well=result is not None)
         if result is not None:
+            self.spark_application = result.spark_application
             return task.journal.with_start_seconds(result, task.attempt, time.monotonic() - began)
         raise _lease_lost(lost[0]) if lost else _job_lost(self.step, failure)
 

@@ -11,7 +11,7 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.session import opened
 from cdc_ops.cli.tables import place_of_table
 from cdc_ops.core import json_codec
-from cdc_ops.core.text import size_text
+from cdc_ops.core.text import minute_text, size_text
 
 if TYPE_CHECKING:
     from cdc_ops.steps.advise import TableAdvice
@@ -62,4 +62,4 @@ def _lines(found: "TableAdvice") -> Iterator[str]:
         yield "  no file is worth to be written again"
     yield f"  due now: {'; '.join(found.due) or 'nothing'}"
     if last := found.last_upkeep:
-        yield f"  last, {last.at:%Y-%m-%d %H:%M} UTC: {last.words}; {size_text(found.upkeep_bytes)} written in all"
+        yield f"  last, {minute_text(last.at)}: {last.words}; {size_text(found.upkeep_bytes)} written in all"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, Folder, Json, One, Quiet, app, guarded
+from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, Folder, Json, One, Quiet, Tables, app, guarded
 from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.archived import print_copies
@@ -16,6 +16,9 @@ from cdc_ops.cli.session import chosen_pipelines
 from cdc_ops.config.connections import connection_url
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.text import minute_text
+from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
     from cdc_ops.core.archive.completeness import GapRecord
@@ -84,21 +87,35 @@ def accept(
     pipeline: One,
     why: Annotated[str, typer.Option(metavar="TEXT", help="Why the loss is acceptable. The ledger keeps the reason.")],
     who: Annotated[str, typer.Option(metavar="NAME", help="Who accepts the loss. Default: the user of this process.")] = "",
+    table: Tables = None,
     as_json: Json = False,
 ) -> None:
-    """Accept that the events of a gap are lost. The next run continues behind it, and its commit records the decision."""
+    """Accept that the events of a gap are lost. The next run continues behind it, and its commit records the decision.
+
+    Tables whose events come in one stream have the same gap: it is accepted for all of them, or for those that are named.
+    """
     from cdc_ops.state.sql import open_store
 
     with guarded(as_json):
         store = open_store(load_settings(os.environ).ledger)
         try:
-            record = store.accept_gap(pipeline, gap, who=who or getpass.getuser(), why=why)
+            tables = tuple(map(_table_name, table or ()))
+            records = store.accept_gap(pipeline, gap, who=who or getpass.getuser(), why=why, tables=tables)
         finally:
             store.close()
     if as_json:
-        render.print_json(_data(record))
-    else:
+        render.print_json([_data(record) for record in records])
+        return
+    for record in records:
         render.out.print(_line(record), highlight=False, soft_wrap=True)
+
+
+def _table_name(name: str) -> TableName:
+    try:
+        return TableName.parse(name)
+    except ValueError as error:
+        what = f"{name!r} is not the name of a table."
+        raise RequestError(what, why=str(error), data="Nothing was changed.", next="Write it as in 'cdc-ops gap list'.") from error
 
 
 def _data(record: "GapRecord") -> dict[str, object]:
@@ -108,5 +125,5 @@ def _data(record: "GapRecord") -> dict[str, object]:
 def _line(record: "GapRecord") -> str:
     text = f"{record.gap_id}  {record.status.value:8}  {record.pipeline}  {record.table}  {record.gap}"
     if record.decision is not None:
-        text += f"  [{record.decision.who}, {record.decision.at:%Y-%m-%d %H:%M} UTC: {record.decision.why}]"
+        text += f"  [{record.decision.who}, {minute_text(record.decision.at)}: {record.decision.why}]"
     return escape(text)

@@ -1,6 +1,7 @@
 """Commands on the ledger: status and metrics, which look, and state rebuild, which repairs it."""
 
 import os
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.errors import EnvironmentSetupError, RequestError
 
 if TYPE_CHECKING:
+    from cdc_ops.core.approvals import ApprovalRecord
     from cdc_ops.core.pipeline.pipeline import TableConfig
     from cdc_ops.state.base import TableOverview
     from cdc_ops.steps.recover import Rebuilt
@@ -24,11 +26,12 @@ if TYPE_CHECKING:
 def status(pipeline: Names = None, as_json: Json = False) -> None:
     """Show what the ledger knows: watermarks, freshness, last runs, and which run holds a table. Connects to no source."""
     with guarded(as_json):
-        rows, _ = _tables_of(pipeline)
+        rows, now, approvals = _status_of(pipeline)
     if as_json:
-        render.print_json(json_codec.to_data(tuple(rows)))
+        render.print_json([{**json_codec.to_data(row), "approvals": json_codec.to_data(_of_table(row, approvals))} for row in rows])
     else:
         render.print_status(rows)
+        render.print_questions(record for record in approvals if record.is_open(now))
 
 
 @app.command()
@@ -57,6 +60,19 @@ def _tables_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datet
 
     with open_reader(load_settings(os.environ).ledger) as reader:
         return [row for row in reader.overview() if not pipelines or row.state.pipeline in pipelines], reader.now()
+
+
+def _status_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datetime, list[ApprovalRecord]]":
+    """Returns the tables of some pipelines, or of all, the ledger's clock, and what runs have asked people, the newest first."""
+    from cdc_ops.state.sql import open_reader
+
+    rows, now = _tables_of(pipelines)
+    with open_reader(load_settings(os.environ).ledger) as reader:
+        return rows, now, [record for record in reader.approvals() if not pipelines or record.pipeline in pipelines]
+
+
+def _of_table(row: "TableOverview", approvals: "Iterable[ApprovalRecord]") -> "tuple[ApprovalRecord, ...]":
+    return tuple(one for one in approvals if (one.pipeline, one.table) == (row.state.pipeline, row.state.table))
 
 
 def _replace_file(path: Path, text: str) -> None:

@@ -47,7 +47,7 @@ def verify(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare source and lake, by checksums and then row by row, and name the keys that differ. Without --repair it writes nothing.
+    """Compare source and lake, by checksums and then row by row, and name the keys that differ. Without --repair it changes no table.
 
     Changes that no run has copied yet show up as differences.
     """
@@ -115,9 +115,21 @@ class TableVerifier:
             if repair and not result.comparison.equal:
                 self.say(f"{config.table}: reading again what differs")
                 document["repair"] = self._repair(config, result.scope)
+            self._note(config, document)
         except CdcError as error:
             document |= _failed(error)
         return document
+
+    def _note(self, config: "TableConfig", document: dict[str, Any]) -> None:
+        """Keeps the verdict in the ledger, for `cdc-ops alerts`."""
+        from cdc_ops.steps.reporting.findings import note_verification
+
+        found = document["repair"]["left"] if "repair" in document else document
+        equal = document["equal"] or ("repair" in document and document["repair"]["equal"])
+        counts = {"only_in_source": "missing in the lake", "only_in_lake": "in the lake only", "different": "different"}
+        told = ", ".join(f"{found[field]:,} {text}" for field, text in counts.items() if found[field])
+        text = "" if equal else f"Source and lake differ in {config.table}. Rows: {told or 'only duplicates'}."
+        note_verification(self.context.store, config.pipeline, config.table, text)
 
     def _repair(self, config: "TableConfig", scope: "BucketSelection") -> dict[str, Any]:
         """Lets an operation read the part that differs, and compares that part again."""

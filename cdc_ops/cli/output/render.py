@@ -13,9 +13,12 @@ from rich.markup import escape
 from cdc_ops.cli.output.layout import Grid, Group, print_sentence, show_grid
 from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.core import json_codec
+from cdc_ops.core.approvals import question_text
+from cdc_ops.core.text import minute_text, span_text
 from cdc_ops.errors import CdcError
 
 if TYPE_CHECKING:
+    from cdc_ops.core.approvals import ApprovalRecord
     from cdc_ops.core.operation.table_state import TableState
     from cdc_ops.core.schema.tables import TableName
     from cdc_ops.state.base import TableOverview
@@ -180,13 +183,23 @@ def print_status(rows: "Sequence[TableOverview]") -> None:
     spare = frozenset({"phase", "version", "files", "last run", "at"})
     whole = show_grid(out, Grid(title="Tables", columns=columns, groups=groups, spare=spare, below=frozenset({"held by"})))
     for row in rows:
+        if row.max_lag is not None and row.is_over_max_lag(datetime.now(UTC)):
+            print_sentence(
+                out, f"further behind than its max_lag, {span_text(row.max_lag.total_seconds())}", name=str(row.state.table), colour="red"
+            )
         if row.state.missing_since is not None:
-            since = f"no longer at the source, or not visible to the user; first noticed {row.state.missing_since:%Y-%m-%d %H:%M} UTC"
+            since = f"no longer at the source, or not visible to the user; first noticed {minute_text(row.state.missing_since)}"
             print_sentence(out, since, name=str(row.state.table), colour="red")
         for text in (*row.last_run.notices, *row.last_run.messages.schema_changes) if row.last_run else ():
             print_sentence(out, text, name=str(row.state.table))
     if not whole:
         out.print("[dim]A wider terminal shows more; --json shows all.[/]")
+
+
+def print_questions(questions: "Iterable[ApprovalRecord]") -> None:
+    """Shows the questions that runs in Airflow wait for an answer to."""
+    for one in questions:
+        print_sentence(out, question_text(one), name=one.subject, colour="yellow")
 
 
 def _status_row(row: "TableOverview") -> tuple[str, ...]:

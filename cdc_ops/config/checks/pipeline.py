@@ -3,15 +3,19 @@
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
+from cdc_ops.config.checks.airflow import check_airflow
 from cdc_ops.config.checks.archive_format import check_archive_format
 from cdc_ops.config.checks.binlog_copies import check_binlog_copies
+from cdc_ops.config.checks.receivers import check_receivers
 from cdc_ops.config.checks.source import check_source
+from cdc_ops.config.checks.starts import check_starts
 from cdc_ops.config.checks.tables import check_tables
 from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_conf
 from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import place_of
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.formats.binlog import MYSQL_BINLOG
+from cdc_ops.core.pipeline.catalog_names import is_of_one_table
 from cdc_ops.core.pipeline.pipeline import Reader, SourceKind
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
@@ -45,6 +49,9 @@ def check_together(data: Data, document: Document, suspect: Container[Path] = ()
         *_check_logs(data, document),
         *check_archive_format(data, document, _log_entries(data)),
         *check_binlog_copies(data, document),
+        *check_receivers(data, document, suspect),
+        *check_airflow(data, document),
+        *check_starts(data, document, _log_entries(data)),
         *_check_paths(data, document),
     ]
 
@@ -90,6 +97,10 @@ def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
             message=message,
             valid="Move it to the table's entry; target.root is the folder of all tables.",
         )
+    for place in (("target", "catalog"), ("defaults", "catalog_name")):
+        if is_of_one_table(data.get(place[0], {}).get(place[1], "")):
+            message = f"{place[1]!r} without {{table}} would give all tables the same name."
+            yield Problem(mark=_value(document, place), message=message, valid="Write for example '{schema}.{table}'.")
 
 
 def _check_entries(data: Data, document: Document) -> Iterator[Problem]:
@@ -103,6 +114,10 @@ def _check_entries(data: Data, document: Document) -> Iterator[Problem]:
         if own.get("path") and any(sign in pattern for sign in "*?["):
             message = "'path' is the folder of one table, and a pattern may match several."
             yield Problem(mark=_key(document, ("tables", pattern, "path")), message=message, valid="Add a separate entry for the table.")
+        if is_of_one_table(own.get("catalog_name", "")) and any(sign in pattern for sign in "*?["):
+            message = "'catalog_name' without {table} is the name of one table, and a pattern may match several."
+            valid = "Add a separate entry for the table, or write {table} in the name."
+            yield Problem(mark=_key(document, ("tables", pattern, "catalog_name")), message=message, valid=valid)
 
 
 def _check_cursors(data: Data, document: Document, suspect: Container[Path]) -> Iterator[Problem]:

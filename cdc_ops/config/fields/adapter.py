@@ -1,5 +1,6 @@
 """The shape of a pipeline file as a pydantic TypeAdapter: strict, no unknown fields, with what editors want to know about each field."""
 
+import json
 import re
 from collections.abc import Callable
 from enum import Enum
@@ -11,7 +12,7 @@ from typing_extensions import TypedDict
 
 from cdc_ops.config.fields import values
 from cdc_ops.config.fields.field_rules import SECTION_SCHEMAS
-from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section, entry_section
+from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section, entry_section, receiver_section
 from cdc_ops.config.fields.renamed import RENAMED_VALUES
 from cdc_ops.core.text import did_you_mean
 
@@ -29,6 +30,7 @@ _FIXED_SCHEMAS: Final[dict[Kind, dict[str, Any]]] = {
     Kind.FLAG: {"type": "boolean"},
     Kind.RATIO: {"type": "number", "minimum": 0, "maximum": 1},
     Kind.COLUMNS: {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "string"}}},
+    Kind.MAPPING: {"type": "object", "additionalProperties": True},
 }
 
 
@@ -51,12 +53,14 @@ def written(shape: FieldShape, value: Any) -> Any:
             return values.format_size(value)
         case Kind.INSTANT:
             return value.strftime("%Y-%m-%d") if value.time().isoformat() == "00:00:00" else value.isoformat()
-        case Kind.NAMES:
-            return list(value)
+        case Kind.NAMES | Kind.CHOICES:
+            return [one.value if isinstance(one, Enum) else one for one in value]
         case Kind.PAIRS:
             return dict(value)
         case Kind.COLUMNS:
             return {table.name: dict(table.columns) for table in value}
+        case Kind.MAPPING:
+            return json.loads(value)
         case _:
             return value.value if isinstance(value, Enum) else value
 
@@ -71,6 +75,8 @@ def _typed_dict(section: Section, partial: bool) -> Any:
 
 
 def _title(section: Section) -> str:
+    if section is receiver_section():
+        return "Receiver"
     return "TableEntry" if section is entry_section() else section.cls.__name__
 
 
@@ -80,9 +86,25 @@ def _annotated(shape: FieldShape, partial: bool) -> Any:
         kind = Annotated[_leaf(shape), WithJsonSchema(_leaf_schema(shape))]
     else:
         inner = _typed_dict(shape.section, partial)
-        kind = _tables(inner, partial) if shape.kind is Kind.TABLES else Annotated[inner, BeforeValidator(_nothing_is_empty)]
+        kind = _section(shape, inner, partial)
     described = Annotated[kind, Field(description=shape.doc or None, title=shape.name)]
     return Required[described] if shape.required and not partial else described
+
+
+def _section(shape: FieldShape, inner: Any, partial: bool) -> Any:
+    match shape.kind:
+        case Kind.TABLES:
+            return _tables(inner, partial)
+        case Kind.RECEIVERS:
+            return _receivers(inner)
+        case _:
+            return Annotated[inner, BeforeValidator(_nothing_is_empty)]
+
+
+def _receivers(entry: Any) -> Any:
+    name = Annotated[str, AfterValidator(values.parse_receiver), WithJsonSchema({"type": "string", "pattern": values.RECEIVER_PATTERN})]
+    closed = Field(json_schema_extra={"additionalProperties": False})
+    return Annotated[dict[name, entry], BeforeValidator(_nothing_is_empty), closed]
 
 
 def _tables(entry: Any, partial: bool) -> Any:
@@ -99,10 +121,12 @@ def _leaf(shape: FieldShape) -> Any:
             return bool
         case Kind.NUMBER:
             return Annotated[int, Field(ge=rule.minimum, le=rule.maximum)]
-        case Kind.NAMES:
-            return Annotated[list[Annotated[str, AfterValidator(_name)]], BeforeValidator(_as_list), AfterValidator(_distinct)]
-        case Kind.PAIRS:
-            return Annotated[dict[str, str], BeforeValidator(_nothing_is_empty)]
+        case Kind.NAMES | Kind.CHOICES:
+            item = Annotated[str, AfterValidator(_choice(shape) if shape.kind is Kind.CHOICES else _list_item(shape))]
+            return Annotated[list[item], BeforeValidator(_as_list), AfterValidator(_distinct)]
+        case Kind.PAIRS | Kind.MAPPING:
+            mapping: Any = dict[str, str] if shape.kind is Kind.PAIRS else dict[str, Any]
+            return Annotated[mapping, BeforeValidator(_nothing_is_empty)]
         case Kind.COLUMNS:
             return dict[Annotated[str, AfterValidator(values.parse_table_name)], dict[str, str]]
         case Kind.CHOICE:
@@ -124,9 +148,9 @@ def _leaf_schema(shape: FieldShape) -> dict[str, Any]:
         case Kind.NUMBER:
             limits = {"minimum": rule.minimum, "maximum": rule.maximum}
             return {**schema, "type": "integer", **{key: value for key, value in limits.items() if value is not None}}
-        case Kind.NAMES:
-            name = {"type": "string", "minLength": 1}
-            return {**schema, "anyOf": [name, {"type": "array", "items": name, "uniqueItems": True}]}
+        case Kind.NAMES | Kind.CHOICES:
+            item = {"enum": _choices(rule.choices)} if shape.kind is Kind.CHOICES else {"type": "string", "minLength": 1}
+            return {**schema, "anyOf": [item, {"type": "array", "items": item, "uniqueItems": True}]}
         case Kind.PAIRS:
             return {**schema, "type": "object", "additionalProperties": {"type": "string"}}
         case Kind.CHOICE:
@@ -155,6 +179,10 @@ def _null_is_a_word(shape: FieldShape) -> Callable[[Any], Any]:
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _list_item(shape: FieldShape) -> Callable[[str], Any]:
+    return lambda text: (shape.rule.convert or str)(_name(text))
 
 
 def _name(text: str) -> str:

@@ -8,8 +8,11 @@ from typing import Any, Final
 from cdc_ops.config.fields import values
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
+from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings, TaskOptions
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, CopySettings, EventSettings, FileSettings
+from cdc_ops.core.pipeline.catalog_names import parse_catalog_name
 from cdc_ops.core.pipeline.pipeline import Pipeline, PipelineInfo, RunSettings, SourceConfig, SourceKind, SparkConfig, TargetConfig
+from cdc_ops.core.pipeline.receivers import Receiver
 from cdc_ops.core.pipeline.table_settings import (
     ApplySettings,
     HistorySettings,
@@ -51,13 +54,17 @@ _LOCATION: Final = Rule(
     convert=values.parse_location, pattern=values.LOCATION_PATTERN, examples=("s3a://bucket/lake", "${CDC_OPS_LAKE:-/data/lake}")
 )
 
+_CALLBACKS: Final = Rule(convert=values.parse_callback_path, examples=("company.alerts.page_on_call",))
+
 RULES: Final[dict[tuple[type, str], Rule]] = {
     (Pipeline, "name"): Rule(convert=values.parse_pipeline_name, pattern="^[a-z][a-z0-9_]{0,99}$", examples=("shop",)),
-    (Pipeline, "schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("*/15 * * * *", "@daily")),
+    (Pipeline, "schedule"): Rule(
+        convert=values.parse_schedule, pattern=values.SCHEDULE_PATTERN, examples=("*/15 * * * *", "@daily", "archive")
+    ),
+    (RunSettings, "start_on"): Rule(examples=(["cdc/crm/crm.customers"], ["s3://bucket/exports/done"])),
     (Pipeline, "reconcile_schedule"): Rule(convert=values.parse_cron, pattern=values.CRON_PATTERN, examples=("0 3 * * *", "@weekly")),
     (Pipeline, "start_date"): Rule(pattern=values.START_PATTERN, examples=("2026-01-01",)),
     (RunSettings, "tables_per_job"): Rule(minimum=1, maximum=1000),
-    (RunSettings, "retries"): Rule(minimum=0, maximum=100),
     (RunSettings, "lease_wait"): Rule(minimum=_NO_TIME, examples=("30m",)),
     # Less would forget operations that a doubled commit step may still ask about.
     (RunSettings, "run_retention"): Rule(minimum=timedelta(days=1), examples=("90d",)),
@@ -79,6 +86,7 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
         pattern=values.LOCATION_PATTERN,
         examples=("s3a://bucket/staging", "${CDC_OPS_STAGING:-/data/staging}"),
     ),
+    (TargetConfig, "catalog"): Rule(convert=_optional(parse_catalog_name), examples=("{schema}.{table}", "lake.{schema}.{table}")),
     (ArchiveConfig, "url"): Rule(examples=("s3://bucket/topics", "/data/archive/shop.{schema}.{table}")),
     (EventSettings, "format"): Rule(examples=("debezium-mysql",)),
     (EventSettings, "settings"): Rule(examples=({"skipped.operations": "none"},)),
@@ -97,11 +105,49 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (SparkConfig, "driver_memory"): Rule(convert=values.parse_memory, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$", examples=("2g",)),
     (SparkConfig, "jars"): Rule(convert=_optional(values.parse_location), examples=("/opt/cdc-ops/jars",)),
     (SparkConfig, "connect"): Rule(convert=_optional(values.parse_connect), pattern="^(sc://.+)?$", examples=("sc://127.0.0.1:15002",)),
+    (Receiver, "repeat"): Rule(minimum=_NO_TIME, examples=("4h",)),
+    (Receiver, "webhook"): Rule(convert=_optional(values.parse_connection), examples=("on_call_hook",)),
+    (Receiver, "mail"): Rule(convert=_optional(values.parse_connection), examples=("mail_server",)),
+    (Receiver, "to"): Rule(convert=values.parse_address, examples=(["data-team@example.com"],)),
+    (Receiver, "sender"): Rule(convert=_optional(values.parse_address), examples=("cdc-ops@example.com",)),
+    (Receiver, "notifier"): Rule(
+        convert=_optional(values.parse_import_path),
+        pattern=values.IMPORT_PATTERN,
+        examples=("airflow.providers.slack.notifications.slack_webhook.SlackWebhookNotifier",),
+    ),
+    (Receiver, "arguments"): Rule(examples=({"slack_webhook_conn_id": "slack", "text": "{{ alert.text }}"},)),
+    (AirflowSettings, "time_zone"): Rule(convert=values.parse_schedule_zone, examples=("Europe/Berlin", "UTC")),
+    (AirflowSettings, "max_active_runs"): Rule(minimum=1, maximum=100),
+    (AirflowSettings, "max_active_tasks"): Rule(minimum=0, examples=(8,)),
+    (AirflowSettings, "run_timeout"): Rule(minimum=_NO_TIME, examples=("6h",)),
+    (AirflowSettings, "task_timeout"): Rule(minimum=timedelta(minutes=1), examples=("15m",)),
+    (AirflowSettings, "spark_timeout"): Rule(minimum=timedelta(minutes=1), examples=("6h",)),
+    (AirflowSettings, "watch_interval"): Rule(minimum=timedelta(seconds=1), examples=("30s",)),
+    (AirflowSettings, "spark_history_url"): Rule(
+        convert=_optional(values.parse_web_address), pattern="^(https?://.+)?$", examples=("https://spark.example.com:18080",)
+    ),
+    (AirflowSettings, "owner_links"): Rule(examples=({"data-platform": "mailto:data@example.com"},)),
+    (AirflowSettings, "access_control"): Rule(examples=({"analysts": ["can_read"]},)),
+    (ApproveSettings, "users"): Rule(examples=(["ann", "ben"],)),
+    (ApproveSettings, "timeout"): Rule(minimum=timedelta(minutes=1), examples=("1d",)),
+    **{(AirflowSettings, f"on_{event}_callback"): _CALLBACKS for event in ("success", "failure")},
+    **{(TaskOptions, f"on_{event}_callback"): _CALLBACKS for event in ("execute", "success", "failure", "retry", "skipped")},
+    (TaskOptions, "pool"): Rule(examples=("spark",)),
+    (TaskOptions, "pool_slots"): Rule(minimum=1),
+    (TaskOptions, "queue"): Rule(examples=("large",)),
+    (TaskOptions, "executor"): Rule(examples=("KubernetesExecutor",)),
+    (TaskOptions, "executor_config"): Rule(examples=({"pod_template_file": "/opt/airflow/spark-task.yaml"},)),
+    (TaskOptions, "priority_weight"): Rule(minimum=1, maximum=1_000_000),
+    (TaskOptions, "retries"): Rule(minimum=0, maximum=100),
+    (TaskOptions, "retry_delay"): Rule(minimum=_NO_TIME, examples=("30s",)),
+    (TaskOptions, "max_retry_delay"): Rule(minimum=_NO_TIME, examples=("10m",)),
     (TableSettings, "keys"): Rule(examples=("id", ["order_id", "line"])),
     (LoadSettings, "cursor"): Rule(examples=("updated_at", ["updated_at", "id"], "COALESCE(updated_at, created_at)")),
     (LoadSettings, "lookback"): Rule(minimum=_NO_TIME, examples=("30s", "5m")),
     (LoadSettings, "long_transaction_alert"): Rule(minimum=_NO_TIME, examples=("1h", "15m")),
+    (LoadSettings, "max_lag"): Rule(minimum=_NO_TIME, examples=("1h",)),
     (UpkeepSettings, "path"): Rule(convert=_optional(values.parse_location), examples=("s3a://bucket/elsewhere/orders",)),
+    (UpkeepSettings, "catalog_name"): Rule(convert=_optional(parse_catalog_name), examples=("sales.orders",)),
     (LoadSettings, "parallelism"): Rule(minimum=1, maximum=256),
     (LoadSettings, "chunk_rows"): Rule(minimum=1),
     (LoadSettings, "chunk_bytes"): Rule(minimum=1024 * 1024, examples=("4GiB",)),
@@ -143,6 +189,7 @@ SECTION_SCHEMAS: Final[dict[type, dict[str, Any]]] = {
         "if": {"properties": {"kind": {"const": SourceKind.NONE.value}}, "required": ["kind"]},
         "then": {"required": ["tables"]},
         "else": {"required": ["connection"]},
-    }
+    },
+    Receiver: {"oneOf": [{"required": ["webhook"]}, {"required": ["mail", "to", "sender"]}, {"required": ["notifier"]}]},
 }
-"""What editors know of sections whose fields depend on each other; `config.checks.source` and `config.checks.pipeline` check it."""
+"""What editors know of sections whose fields depend on each other; modules of `config.checks` check it."""

@@ -85,13 +85,12 @@ def reference_markdown() -> str:
     document, entry = document_section(), entry_section()
     parts = [_INTRO.replace("{example}", EXAMPLE), _WRITING]
     parts.append(_table("The file", document.doc, document))
-    for name in ("source", "target", "archive", "spark"):
+    for name in ("source", "target", "archive", "spark", "airflow"):
         inner = _inner(document, name)
         parts.append(_table(f"`{name}`", "", inner))
-        parts += [
-            _table(f"`{part}` in `{name}`", shape.section.doc, shape.section) for part, shape in inner.fields.items() if shape.section
-        ]
+        parts += [_table(f"{named} in `{name}`", section.doc, section) for named, section in _inner_parts(inner)]
     parts.append(_table("`defaults` and the entries of `tables`", entry.doc, entry))
+    parts.append(_table("The entries of `notify`", _inner(document, "notify").doc, _inner(document, "notify")))
     for name in ("metadata_columns", "maintenance", "max_cost"):
         parts.append(_table(f"`{name}`", _inner(entry, name).doc, _inner(entry, name)))
     parts.append(_CONNECTIONS.replace("{form}", FORM))
@@ -107,6 +106,13 @@ def _inner(section: Section, name: str) -> Section:
     return inner
 
 
+def _inner_parts(section: Section) -> Iterator[tuple[str, Section]]:
+    """Yields the sections in a section, each once, with the names of the fields that have it."""
+    shapes = [shape for shape in section.fields.values() if shape.section]
+    for part in dict.fromkeys(shape.section for shape in shapes if shape.section):
+        yield " and ".join(f"`{shape.name}`" for shape in shapes if shape.section is part), part
+
+
 def _table(title: str, text: str, section: Section) -> str:
     rows = [
         f"| `{name}` | {_cell(_type(shape))} | {_cell(_default(shape))} | {_cell(' '.join(_meaning(shape)))} |"
@@ -117,6 +123,8 @@ def _table(title: str, text: str, section: Section) -> str:
 
 
 def _type(shape: FieldShape) -> str:
+    if shape.kind is Kind.CHOICES:
+        return "list of " + ", ".join(f"`{one}`" for one in shape.rule.choices)
     if shape.kind is Kind.CHOICE:
         return ", ".join(f"`{one}`" for one in shape.rule.choices[:-1]) + f" or `{shape.rule.choices[-1]}`"
     return str(shape.kind.value)
@@ -130,6 +138,8 @@ def _default(shape: FieldShape) -> str:
     text = written(shape, shape.default)
     if isinstance(text, bool):
         return f"`{str(text).lower()}`"
+    if shape.kind is Kind.CHOICES:
+        return ", ".join(f"`{one}`" for one in text)
     return f"`{text}`" if text not in ("", [], {}) else "empty"
 
 

@@ -13,7 +13,9 @@ from typing import Any, Final
 from cdc_ops.config.fields.docstrings import field_docs, summary
 from cdc_ops.config.fields.field_rules import RULES, Rule
 from cdc_ops.core.json_codec import group_of
+from cdc_ops.core.pipeline.airflow_settings import JsonMapping
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableRule
+from cdc_ops.core.pipeline.receivers import Receiver
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.declared_tables import DeclaredTable
 
@@ -30,10 +32,13 @@ class Kind(enum.Enum):
     INSTANT = "date"
     CHOICE = "choice"
     NAMES = "list of text"
+    CHOICES = "list of choices"
     PAIRS = "mapping of text to text"
     SECTION = "section"
     TABLES = "mapping of names to sections"
+    RECEIVERS = "mapping of receivers to sections"
     COLUMNS = "mapping of tables to columns and their types"
+    MAPPING = "nested mapping"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +88,7 @@ def document_section() -> Section:
     """Returns the shape of a whole pipeline file."""
     shapes = section_of(Pipeline).fields
     fields = {"pipeline": dataclasses.replace(shapes["name"], name="pipeline")}
-    for name in ("description", "owner", "tags", "schedule", "reconcile_schedule", "start_date", "source", "target"):
+    for name in ("description", "owner", "tags", "schedule", "start_on", "reconcile_schedule", "start_date", "source", "target"):
         fields[name] = shapes[name]
     fields |= {name: shape for name, shape in shapes.items() if name not in {"name", "tables", "origin", *fields}}
     nothing = Rule()
@@ -92,6 +97,7 @@ def document_section() -> Section:
         name="defaults", attribute="", kind=Kind.SECTION, required=False, default=None, doc=DEFAULTS_DOC, rule=nothing, section=settings
     )
     fields["tables"] = dataclasses.replace(shapes["tables"], doc=TABLES_DOC, section=entry_section())
+    fields["notify"] = dataclasses.replace(shapes["notify"], section=receiver_section())
     return Section(cls=Pipeline, doc="One pipeline: which tables of a source are kept equal, where, and when.", fields=fields)
 
 
@@ -100,6 +106,13 @@ def entry_section() -> Section:
     """Returns the shape of one entry of `tables`."""
     settings, exclude = section_of(TableSettings), _field(TableRule, "exclude")
     return Section(cls=TableRule, doc=settings.doc, fields={**settings.fields, "exclude": exclude})
+
+
+@cache
+def receiver_section() -> Section:
+    """Returns the shape of one entry of `notify`, whose name stands before it."""
+    section = section_of(Receiver)
+    return Section(cls=Receiver, doc=section.doc, fields={name: shape for name, shape in section.fields.items() if name != "name"})
 
 
 @cache
@@ -137,7 +150,9 @@ def _field(cls: type, name: str) -> FieldShape:
 
 
 def _kind(name: str, hint: Any, rule: Rule) -> Kind:
-    if rule.choices or (isinstance(hint, type) and issubclass(hint, enum.Enum)):
+    if choice := _choice_of(hint):
+        return Kind.CHOICES if choice is not hint else Kind.CHOICE
+    if rule.choices:
         return Kind.CHOICE
     if hint is int and name.endswith(SIZE_SUFFIX):
         return Kind.SIZE
@@ -154,6 +169,8 @@ def _kind(name: str, hint: Any, rule: Rule) -> Kind:
         tuple[tuple[str, str], ...]: Kind.PAIRS,
         tuple[TableRule, ...]: Kind.TABLES,
         tuple[DeclaredTable, ...]: Kind.COLUMNS,
+        tuple[Receiver, ...]: Kind.RECEIVERS,
+        JsonMapping: Kind.MAPPING,
     }
     if hint not in simple or isinstance(hint, types.UnionType):
         raise TypeError(f"field {name!r} of type {hint} has no form in pipeline files yet: add one to cdc_ops.config.fields.model_fields")
@@ -161,6 +178,12 @@ def _kind(name: str, hint: Any, rule: Rule) -> Kind:
 
 
 def _with_choices(rule: Rule, hint: Any) -> Rule:
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return dataclasses.replace(rule, choices=tuple(str(one.value) for one in hint), convert=hint)
+    if choice := _choice_of(hint):
+        return dataclasses.replace(rule, choices=tuple(str(one.value) for one in choice), convert=choice)
     return rule
+
+
+def _choice_of(hint: Any) -> type[enum.Enum] | None:
+    """Returns the choices of a field that takes one of them, or a list of them; None for other fields."""
+    one = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else hint
+    return one if isinstance(one, type) and issubclass(one, enum.Enum) else None

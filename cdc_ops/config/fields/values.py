@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from cdc_ops.core.pipeline.connect_address import ConnectAddress
+from cdc_ops.core.pipeline.pipeline import ARCHIVE
 from cdc_ops.core.text import did_you_mean
 
 _UNITS: Final = {"ms": timedelta(milliseconds=1), "s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)} | {
@@ -34,11 +35,15 @@ CRON_PRESETS: Final = {
     "@yearly": "0 0 1 1 *",
 }
 CRON_PATTERN: Final = r"^(\S+(\s+\S+){4}|@(hourly|daily|weekly|monthly|quarterly|yearly))?$"
+SCHEDULE_PATTERN: Final = CRON_PATTERN.replace("|@", "|archive|@")
 
 START_PATTERN: Final = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$"
 TABLE_PATTERN: Final = r"^(?!.*\$\{)[^.\s/\\]+\.[^/\\]*[^/\\\s.]$"
 LOCATION_PATTERN: Final = r"^(/|[A-Za-z][A-Za-z0-9+.-]*://)\S.*$|^/$"
 FOLDER_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$"
+RECEIVER_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
+ADDRESS_PATTERN: Final = r"^[^@\s,<>]+@[^@\s,<>]+$"
+IMPORT_PATTERN: Final = r"^([A-Za-z_]\w*(\.[A-Za-z_]\w*)+)?$"
 BINLOG_PATTERN: Final = r"^([^/\s]+\.\d{6,})?$"
 _RUNS: Final = 50
 """Runs of a schedule that are looked at for its longest wait."""
@@ -145,6 +150,11 @@ def parse_cron(value: Any) -> str:
     return text
 
 
+def parse_schedule(value: Any) -> str:
+    """Checks the schedule of a pipeline: a cron expression (see `parse_cron`), or `archive`."""
+    return ARCHIVE if value == ARCHIVE else parse_cron(value)
+
+
 def longest_wait(cron: str) -> timedelta | None:
     """Returns the longest time between two runs of a schedule, among the first that follow a new year; None without a schedule.
 
@@ -197,15 +207,47 @@ def parse_table_name(text: str) -> str:
 
 def parse_zone(text: str) -> str:
     """Checks an IANA time zone or an offset; "" stays."""
-    if not text or _OFFSET.fullmatch(text) or text == "UTC":
+    if not text or _OFFSET.fullmatch(text):
+        return text
+    return _parse_zone_name(text, "IANA names such as 'Europe/Berlin' and offsets such as '+02:00'")
+
+
+def _parse_zone_name(text: str, valid: str) -> str:
+    if text == "UTC":  # which a machine without data on zones knows, too
         return text
     try:
         zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         near = did_you_mean(text, zoneinfo.available_timezones(), limit=0)
-        hint = near if near.startswith("Did you mean") else "Valid are IANA names such as 'Europe/Berlin' and offsets such as '+02:00'."
+        hint = near if near.startswith("Did you mean") else f"Valid are {valid}."
         raise ValueError(f"{text!r} is not a time zone. {hint}".rstrip(".")) from None
     return text
+
+
+def parse_schedule_zone(text: str) -> str:
+    """Checks the time zone of a schedule: an IANA name, because an offset knows no changes of clocks."""
+    if not text or _OFFSET.fullmatch(text):
+        raise ValueError(f"{text!r} is not a time zone of a schedule. Write an IANA name such as 'Europe/Berlin', or 'UTC'")
+    return _parse_zone_name(text, "IANA names such as 'Europe/Berlin'")
+
+
+def _matching(pattern: str, text: str, form: str) -> str:
+    """Returns the text if it has a form; `form` says which, and how to write it."""
+    if re.fullmatch(pattern, text):
+        return text
+    raise ValueError(f"{text!r} is not {form}")
+
+
+def parse_web_address(text: str) -> str:
+    """Checks an address of a page."""
+    return _matching(r"https?://[^\s/]\S*", text, "an address of a page. Write https://host:port")
+
+
+def parse_callback_path(text: str) -> str:
+    """Checks the form of an import path: a module, and a name in it. Whether it exists is seen where it is used."""
+    return _matching(
+        r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", text, "an import path. Write module and function, such as company.alerts.page_on_call"
+    )
 
 
 def parse_location(text: str) -> str:
@@ -217,16 +259,12 @@ def parse_location(text: str) -> str:
 
 def parse_folder_name(text: str) -> str:
     """Checks the name of one folder of an archive."""
-    if re.fullmatch(FOLDER_PATTERN, text):
-        return text
-    raise ValueError(f"{text!r} is not a folder's name. Use letters, digits, . _ and -, such as shop-primary")
+    return _matching(FOLDER_PATTERN, text, "a folder's name. Use letters, digits, . _ and -, such as shop-primary")
 
 
 def parse_binlog(text: str) -> str:
     """Checks the name of a binlog."""
-    if re.fullmatch(BINLOG_PATTERN, text):
-        return text
-    raise ValueError(f"{text!r} is not a binlog's name. Write it as SHOW BINARY LOGS does, such as binlog.000120")
+    return _matching(BINLOG_PATTERN, text, "a binlog's name. Write it as SHOW BINARY LOGS does, such as binlog.000120")
 
 
 def parse_memory(text: str) -> str:
@@ -253,6 +291,21 @@ def parse_connection(text: str) -> str:
             "A URL. Connections are named, not written here: give an id such as shop_db, and its URL in CDC_OPS_CONN_SHOP_DB or Airflow"
         )
     raise ValueError(f"{text!r} is not a connection id. Use letters, digits, _ . and -, such as shop_db")
+
+
+def parse_receiver(text: str) -> str:
+    """Checks the name of a receiver."""
+    return _matching(RECEIVER_PATTERN, text, "a receiver's name. Use small letters, digits and _, beginning with a letter, such as on_call")
+
+
+def parse_address(text: str) -> str:
+    """Checks an address of mail, without a name before it."""
+    return _matching(ADDRESS_PATTERN, text, "an address of mail. Write it as data-team@example.com, without a name")
+
+
+def parse_import_path(text: str) -> str:
+    """Checks the import path of a class; nothing is imported."""
+    return _matching(IMPORT_PATTERN, text, "an import path. Write it as airflow.providers.smtp.notifications.smtp.SmtpNotifier")
 
 
 def parse_pipeline_name(text: str) -> str:

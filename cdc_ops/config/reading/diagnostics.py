@@ -17,6 +17,8 @@ _SECRET_CONF: Final = re.compile(
 )
 _ASSIGNED: Final = re.compile(rf"(?i)([\w.-]*(?:{_WORDS})[\w.-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"?|'[^']*'?|[^\s,}}&;\"']+)")
 _URL_LOGIN: Final = re.compile(r"(://[^\s/@:]*:)(?!\d+(?:[/?#\s\"']|$))([^\s\"']+)@")
+_WEB_PATH: Final = re.compile(r"(?i)(https?://[^/?#\s\"']*[/?#])([^\s\"']+)")
+"""The path of a webhook's URL is the secret, and a webhook can stand at any place, under any name."""
 _LOGIN_OPTION: Final = re.compile(r"(?i)([?&;](?:password|passwd|pwd)=)([^\s&;\"']+)")
 
 
@@ -64,9 +66,14 @@ def has_login(text: str) -> bool:
     return bool(_URL_LOGIN.search(text) or _LOGIN_OPTION.search(text))
 
 
+def has_web_path(text: str) -> bool:
+    """True for a URL of the web that names more than a server."""
+    return bool(_WEB_PATH.fullmatch(text.strip()))
+
+
 def redacted(text: str) -> str:
-    """Returns the text without the passwords of URLs and without values that stand beside a secret's name."""
-    for pattern in (_URL_LOGIN, _LOGIN_OPTION, _ASSIGNED):
+    """Returns the text without passwords and web paths of URLs, and without values that stand beside a secret's name."""
+    for pattern in (_URL_LOGIN, _WEB_PATH, _LOGIN_OPTION, _ASSIGNED):
         text = pattern.sub(lambda found: f"{found[1]}***" + ("@" if found.re is _URL_LOGIN else ""), text)
     return text
 

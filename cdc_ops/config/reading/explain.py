@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section
+from cdc_ops.config.fields.model_fields import FieldShape, Kind, Section, document_section, receiver_section
 from cdc_ops.config.fields.renamed import RENAMED_FIELDS, RENAMED_VALUES
 from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_name, sentence
 from cdc_ops.config.reading.document import Document, Path, Place
@@ -79,12 +79,14 @@ def _unknown_field(path: Path, given: Any, mark: Mark) -> Problem:
 def _homes() -> list[tuple[str, Iterable[str]]]:
     document = document_section()
     homes: list[tuple[str, Iterable[str]]] = [("at the top level", document.fields)]
-    for name in ("source", "target", "archive", "spark"):
+    for name in ("source", "target", "archive", "spark", "airflow"):
         homes.append((f"in {name!r}", _section_at((name,)).fields))
+    homes.append(("in 'tasks' or 'spark_tasks' in 'airflow'", _section_at(("airflow", "tasks")).fields))
     homes.append(("in 'defaults' or in a table's entry", _section_at(("defaults",)).fields))
     for name in ("maintenance", "metadata_columns"):
         homes.append((f"in {name!r}, in 'defaults' or in a table's entry", _section_at(("defaults", name)).fields))
     homes.append(("in a table's entry", ("exclude",)))
+    homes.append(("in an entry of 'notify'", receiver_section().fields))
     return homes
 
 
@@ -152,6 +154,8 @@ def _example(shape: FieldShape | None) -> str:
         return "{...}"
     if shape.kind is Kind.TABLES:
         return "{shop.orders: {}}"
+    if shape.kind is Kind.RECEIVERS:
+        return "{on_call: {webhook: on_call_hook}}"
     values = shape.rule.examples or shape.rule.choices or ("...",)
     return str(values[0])
 
@@ -160,7 +164,7 @@ def _called(path: Path) -> str:
     match path:
         case ():
             return "at the top level"
-        case ("tables", name):
+        case ("tables" | "notify", name):
             return f"in the entry {str(name)!r}"
         case _:
             return f"in {str(path[-1])!r}"
@@ -168,7 +172,7 @@ def _called(path: Path) -> str:
 
 def _shape_at(path: Path) -> FieldShape | None:
     names = [part for part in path if isinstance(part, str)]
-    if not names or (names[0] == "tables" and len(names) == 2):
+    if not names or (names[0] in ("tables", "notify") and len(names) == 2):
         return None
     return _section_at(tuple(names[:-1])).fields.get(names[-1])
 
@@ -179,7 +183,7 @@ def _section_at(path: Path) -> Section:
         shape = section.fields.get(str(parts.pop(0)))
         if shape is None or shape.section is None:
             return section
-        if shape.kind is Kind.TABLES and parts:
+        if shape.kind in (Kind.TABLES, Kind.RECEIVERS) and parts:
             parts.pop(0)
         section = shape.section
     return section

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from cdc_ops.core.approvals import Asked, Decision, asks
 from cdc_ops.core.archive.file_names import BinlogName, FileName, KafkaName
 from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, Position, format_position
 from cdc_ops.core.schema.tables import TableName
@@ -232,8 +233,18 @@ class GapRecord:
     @property
     def gap_id(self) -> str:
         """Returns the id of a missing range; it is the same in every ledger."""
-        text = f"{self.gap.stream}\0{format_position(self.gap.low)}\0{format_position(self.gap.high)}"
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return gap_id(self.gap)
+
+
+def gap_id(gap: Gap) -> str:
+    """Returns the id of a missing range; it is the same in every ledger."""
+    text = f"{gap.stream}\0{format_position(gap.low)}\0{format_position(gap.high)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def asked_for(gaps: Iterable[Gap]) -> Asked:
+    """Returns what a person may decide about gaps: that their events are lost."""
+    return Asked(decision=Decision.GAP, gaps=tuple(map(gap_id, gaps)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,4 +281,4 @@ def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[PartitionWatermark, .
         why="No listed file holds these positions, but a later file exists.",
         data=f"No event after the gap was merged; the table is complete up to {safe}. Other tables continue.",
         next="Restore the files: the next run then closes the gap. Or accept the loss of this range: see 'cdc-ops gap list'.",
-    )
+    ).asking(asks(asked_for(gaps)))

@@ -3,7 +3,7 @@
 Small files are put together in steps, as a log-structured merge tree does it: files join only if the result is `GROWTH` times as large as
 the largest of them. So a row is written again only when its file grows that much, not with every batch:
 
-    32 files of a batch each      -> 1 file of 32        3 such files and 32 new ones -> 1 file of 128
+    8 files of a batch each       -> 1 file of 8         3 such files and 8 new ones  -> 1 file of 32
 
 Large files are left alone until enough of their rows are deleted. Which files OPTIMIZE takes is set by its session: those below a size,
 and those above a share of deleted rows; what it will do with them is computed here as Delta 4.4 does it (`OptimizeTableCommand`).
@@ -22,7 +22,7 @@ GROWTH: Final = 4
 OPEN_SHARE: Final = 0.1
 """Small files are worth it when opening them costs a scan of the table this share more."""
 
-MOST_TIMES: Final = 8
+MOST_TIMES: Final = 32
 """How many times `min_small_files` are worth it at the most, however large the table is: a merge has to open them too."""
 
 MOST_STATEMENTS: Final = 20

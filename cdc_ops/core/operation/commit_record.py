@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
+from cdc_ops.core.approvals import Approval
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
@@ -59,6 +60,7 @@ class CommitRecord:
         package_version: Version of cdc-ops that wrote it.
         counts: Rows of the batch.
         columns: The table's columns, as far as a later plan has to know them.
+        approval: As in the operation: who has let it through, and how far.
     """
 
     JSON_INLINE: ClassVar[tuple[str, ...]] = ("progress", "counts", "columns")
@@ -74,6 +76,7 @@ class CommitRecord:
     progress: TableProgress = NO_PROGRESS
     counts: RecordedCounts = RecordedCounts()
     columns: RecordedColumns = RecordedColumns()
+    approval: Approval | None = None
 
 
 def commit_record(
@@ -116,6 +119,7 @@ def commit_record(
             key_rules=rules_of(operation.source.schema),
             own=operation.apply.stored_as.own,
         ),
+        approval=operation.approval,
     )
 
 

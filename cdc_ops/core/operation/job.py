@@ -7,6 +7,7 @@ from typing import Final
 
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
+from cdc_ops.core.operation.catalog_entry import CatalogEntry, CatalogResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import Phases
@@ -22,7 +23,8 @@ PARALLEL_TABLES: Final = 4
 class TableResult:
     """What a Spark application did with one table; `error` is a `CdcError.to_payload` and `retryable` its kind.
 
-    `phases` are what the time went to, that of an operation which failed included.
+    `phases` are what the time went to, that of an operation which failed included. `catalog` says how its registration in Spark's catalog
+    ended, None if nothing had to be registered.
     """
 
     table: TableName
@@ -31,6 +33,7 @@ class TableResult:
     error: dict[str, str] | None = None
     retryable: bool = False
     phases: Phases = ()
+    catalog: CatalogResult | None = None
 
 
 class Step(enum.StrEnum):
@@ -68,6 +71,7 @@ class JobSpec:
         known: Which tables the pipeline file speaks of now, for those that read archives.
         small: Whether starting a JVM costs more than the work (`core.operation.job_size`); in doubt it is not.
         spark: The server to work on and the settings there. None = Spark as spark-submit, or whoever runs the job, has started it.
+        catalog: Tables that have a name in Spark's catalog.
     """
 
     step: Step
@@ -81,11 +85,15 @@ class JobSpec:
     known: KnownTables | None = None
     small: bool = False
     spark: SparkConfig | None = None
+    catalog: tuple[CatalogEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What one Spark application did, table by table; `phases` are what it did once for all of them, and `seconds` its work on them."""
+    """What one Spark application did, table by table.
+
+    `phases` are what it did once for all of them, `seconds` its work on them, and `spark_application` its id.
+    """
 
     step: Step
     run_id: str
@@ -94,3 +102,4 @@ class StepResult:
     finished_at: datetime
     phases: Phases = ()
     seconds: float = 0.0
+    spark_application: str = ""

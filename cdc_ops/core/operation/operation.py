@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import assert_never
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
+from cdc_ops.core.approvals import Approval
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.log_batch import LOG_COLUMNS
@@ -105,6 +106,7 @@ class Operation:
         after: The table once this operation has committed.
         apply: What is done with the rows.
         read: What is read.
+        approval: Who has let it through although a guard had refused it, and how far; None for most operations.
     """
 
     pipeline: str
@@ -121,6 +123,7 @@ class Operation:
     after: TableProgress
     apply: ApplySpec
     read: Read
+    approval: Approval | None = None
 
     @property
     def window(self) -> Window | None:

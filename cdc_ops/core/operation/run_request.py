@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from cdc_ops.core.approvals import Approval, Decision
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
+from cdc_ops.core.run_cost import RunCost
 from cdc_ops.errors import RequestError
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
@@ -56,6 +58,9 @@ class RunRequest:
         accept_delete_ratio: The same as a share of the table's rows.
         scope: For a reconcile of one table: the part of it that a verification found to differ; None = it compares the whole table.
         accept_cost: It may cost more than `max_cost`.
+        silent: The DAGs behind the tables are not told of it; only of backfills and resyncs.
+        dry_run: Only say what would be done.
+        approval: What somebody has granted to this run's one table, after a guard had refused it.
     """
 
     run_id: str
@@ -73,11 +78,24 @@ class RunRequest:
     accept_delete_ratio: float = 0.0
     scope: BucketSelection | None = None
     accept_cost: bool = False
+    silent: bool = False
+    dry_run: bool = False
+    approval: Approval | None = None
 
     @property
     def accepts_deletes(self) -> bool:
         """True if it may bring more deletes than the table's limits allow."""
         return bool(self.accept_deletes or self.accept_delete_ratio)
+
+    @property
+    def approved_deletes(self) -> int:
+        """Deletes that somebody has granted to this run's one table, 0 if none."""
+        return self.approval.asked.deletes if self.approval and self.approval.asked.decision is Decision.DELETES else 0
+
+    @property
+    def granted_cost(self) -> RunCost | None:
+        """The estimate that somebody has granted to this run's one table, None if none."""
+        return self.approval.asked.cost if self.approval else None
 
     @property
     def replaces_table(self) -> bool:
@@ -104,6 +122,11 @@ class RunRequest:
                 why="The range is half-open, [since, until), and would be empty.",
                 data=_NOTHING,
                 next="Swap the two, or widen the range.",
+            )
+        if self.silent and self.kind not in (RunKind.BACKFILL, RunKind.RESYNC):
+            raise self._contradiction(
+                "Only a backfill or a resync can be silent.",
+                "Remove downstream: the DAGs behind a table have to know its new changes.",
             )
         self._check_kind()
         return self

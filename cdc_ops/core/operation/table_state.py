@@ -71,6 +71,16 @@ class TableState:
         fresh_at = self.progress.fresh_at
         return None if fresh_at is None else max(now - fresh_at, timedelta(0))
 
+    def exceeds(self, max_lag: timedelta | None, now: datetime) -> bool:
+        """True if the table is further behind its source than it may be; false without a limit, and if it has never been complete.
+
+        Args:
+            max_lag: None or 0 = no limit.
+            now: The ledger's clock, UTC.
+        """
+        lag = self.lag(now)
+        return max_lag is not None and lag is not None and timedelta(0) < max_lag < lag
+
 
 class Phase(enum.StrEnum):
     """Life of a table: never read, first read under way, following."""

@@ -2,17 +2,23 @@
 
 import enum
 import fnmatch
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
+from typing import ClassVar, Final, Protocol
 
+from cdc_ops.core.pipeline.airflow_settings import AirflowSettings
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.grouped import Grouped
+from cdc_ops.core.pipeline.receivers import Receiver
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.run_cost import NO_LIMIT, MaxCost
 from cdc_ops.core.schema.declared_tables import DeclaredTable, TypeDialect
 from cdc_ops.core.schema.tables import TableName
+
+ARCHIVE: Final = "archive"
+"""In `schedule` and `start_on`: new files in the archive."""
 
 
 class SourceKind(enum.StrEnum):
@@ -106,10 +112,13 @@ class TargetConfig:
             folder name cannot have, or that Spark reads as a pattern, are escaped like `%2F`.
         staging: URI or absolute path for temporary data: extracted rows, manifests, job specs and results. It must not be the same place as
             `root`.
+        catalog: Name of each table in Spark's catalog, as `{schema}.{table}` or `catalog.{schema}.{table}`. A run that commits registers
+            the tables that are not there yet; which catalog it is, `spark.conf` says (docs/catalog.md). "" = none is registered.
     """
 
     root: str
     staging: str
+    catalog: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,22 +180,23 @@ class PipelineInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """How runs of a pipeline are carried out.
+    """What starts runs of a pipeline besides its schedule, and how they are carried out.
 
     Args:
+        start_on: What else starts a run, alone or beside a schedule: assets of other DAGs by name or URI, such as
+            `cdc/crm/crm.customers`; `archive` means new files of the archive. Any of them starts one.
         execution: `fused` runs extract and merge in one Spark application. `separate` runs them in two, each retried alone: the start of
             a JVM, and what it has to warm up for, is paid twice. A retry does not read again what has landed, either way.
         tables_per_job: Largest number of tables that share one Spark application.
-        retries: Number of Airflow retries of a step after a retryable error.
         lease_wait: How long a run waits for another run that holds the table.
         run_retention: How long the ledger keeps finished runs and operations.
         max_cost: What all tables of one run may begin together, by their estimates. A run above it is refused before anything is read,
             unless somebody accepts its cost (docs/run.md#what-a-run-may-cost).
     """
 
+    start_on: tuple[str, ...] = ()
     execution: Execution = Execution.FUSED
     tables_per_job: int = 20
-    retries: int = 2
     lease_wait: timedelta = timedelta(minutes=30)
     run_retention: timedelta = timedelta(days=90)
     max_cost: MaxCost = NO_LIMIT
@@ -204,13 +214,16 @@ class Pipeline(Grouped):
         target: Where they go.
         tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.
         info: What Airflow shows of it.
-        schedule: Cron expression in UTC. "" = manual runs only.
-        reconcile_schedule: Cron expression in UTC for a second DAG, which compares all tables with the source by checksums and corrects
-            what differs. "" = on demand only.
+        schedule: Cron expression in `airflow.time_zone`, by default UTC; or `archive`: files that land in the archive start the runs
+            (docs/archives.md#start-when-files-land). "" = manual runs only, and those of `start_on`.
+        reconcile_schedule: Cron expression, in the same zone, for a second DAG, which compares all tables with the source by checksums and
+            corrects what differs. "" = on demand only.
         start_date: Start of the schedule's first interval, UTC.
         runs: How its runs are carried out.
         archive: Where the change events of tables with `method: log` are.
         spark: The Spark settings.
+        notify: Who is told when something is wrong, by name.
+        airflow: How Airflow runs it.
         origin: Path of the file.
     """
 
@@ -227,7 +240,19 @@ class Pipeline(Grouped):
     runs: RunSettings = field(default_factory=RunSettings)
     archive: ArchiveConfig = field(default_factory=ArchiveConfig)
     spark: SparkConfig = field(default_factory=SparkConfig)
+    notify: tuple[Receiver, ...] = ()
+    airflow: AirflowSettings = field(default_factory=AirflowSettings)
     origin: str = ""
+
+    @property
+    def cron(self) -> str:
+        """The times at which runs start, "" if only assets, files or people start them."""
+        return "" if self.schedule == ARCHIVE else self.schedule
+
+    @property
+    def watches_archive(self) -> bool:
+        """True if new files in the archive start runs."""
+        return ARCHIVE in (self.schedule, *self.runs.start_on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +286,23 @@ def reconcile_name(pipeline: str) -> str:
     return f"{pipeline}_reconcile"
 
 
-def matching_names(rule: TableRule, names: dict[str, TableName]) -> list[str]:
+class Entry(Protocol):
+    """An entry of `tables:`, as far as it says which tables it is about."""
+
+    @property
+    def pattern(self) -> str:
+        """Name or shell pattern of `schema.table`."""
+
+    @property
+    def exclude(self) -> bool:
+        """True if it takes tables out again."""
+
+    @property
+    def is_pattern(self) -> bool:
+        """True if it is a pattern, not a name."""
+
+
+def matching_names(rule: Entry, names: Mapping[str, TableName]) -> list[str]:
     """Returns the names that an entry matches."""
     if not rule.is_pattern:
         return [rule.pattern] if rule.pattern in names else []

@@ -1,12 +1,15 @@
 """Matches the entries of a pipeline file with the tables of the source and of the lake. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, TableRule, matching_names, table_path
+from cdc_ops.core.pipeline.pipeline import Entry, Pipeline, TableConfig, TableRule, matching_names, table_path
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
+
+E = TypeVar("E", bound=Entry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +41,9 @@ def match_tables(pipeline: Pipeline, available: Iterable[TableName], copied: Ite
     shown = tuple(available)
     here, before = ({str(table): table for table in tables} for tables in (shown, copied))
     names = _named(pipeline) | before | here
-    excluded = {name for rule in pipeline.tables if rule.exclude for name in matching_names(rule, names)}
-    chosen: dict[str, TableRule] = {}
-    unmatched: list[TableRule] = []
-    for rule in sorted((r for r in pipeline.tables if not r.exclude), key=lambda r: r.is_pattern):
-        found = matching_names(rule, names)
-        if not found:
-            unmatched.append(rule)
-        for name in found:
-            if name not in excluded or not rule.is_pattern:
-                chosen.setdefault(name, rule)
+    chosen = chosen_entries(pipeline.tables, names)
+    rules = sorted((rule for rule in pipeline.tables if not rule.exclude), key=lambda rule: rule.is_pattern)
+    unmatched = [rule for rule in rules if not matching_names(rule, names)]
     _check_apart(pipeline, [table for table in shown if str(table) in chosen])
     configs = [_config(pipeline, names[name], rule) for name, rule in sorted(chosen.items())]
     matched = MatchedTables(
@@ -56,9 +52,20 @@ def match_tables(pipeline: Pipeline, available: Iterable[TableName], copied: Ite
         unmatched=tuple(unmatched),
     )
     if not matched.present and not any(str(config.table) in before for config in matched.absent):
-        rules = [rule for rule in pipeline.tables if not rule.exclude]
-        raise no_such_table(pipeline, min(rules, key=lambda r: r.is_pattern), here)
+        raise no_such_table(pipeline, rules[0], here)
     return matched
+
+
+def chosen_entries(entries: Iterable[E], names: Mapping[str, TableName]) -> dict[str, E]:
+    """Returns the entry that applies to each of some tables, by name: the exact name, else the first pattern that is not excluded."""
+    given = tuple(entries)
+    excluded = {name for entry in given if entry.exclude for name in matching_names(entry, names)}
+    chosen: dict[str, E] = {}
+    for entry in sorted((one for one in given if not one.exclude), key=lambda one: one.is_pattern):
+        for name in matching_names(entry, names):
+            if name not in excluded or not entry.is_pattern:
+                chosen.setdefault(name, entry)
+    return chosen
 
 
 def resolve_tables(pipeline: Pipeline, available: Iterable[TableName]) -> tuple[TableConfig, ...]:

@@ -47,6 +47,7 @@ class LoadSettings:
             checksum of all of them, and reads them when it has changed; an index on the cursor makes that cheap.
         long_transaction_alert: How long an open transaction at the source may hold the watermark back before the run raises an alert. The
             watermark waits for the transaction in any case.
+        max_lag: How far the table may be behind its source before it counts as late and `notify` tells of it. 0 = no limit.
         columns: Columns to copy. Empty = all columns.
         except_column_list: Columns that are not copied.
         parallelism: Number of JDBC connections that read the table at the same time.
@@ -61,6 +62,7 @@ class LoadSettings:
     lookback: timedelta = timedelta(seconds=30)
     null_cursor: NullCursor = NullCursor.IGNORE
     long_transaction_alert: timedelta = timedelta(hours=1)
+    max_lag: timedelta = timedelta(0)
     columns: tuple[str, ...] = ()
     except_column_list: tuple[str, ...] = ()
     parallelism: int = 4
@@ -183,6 +185,8 @@ class UpkeepSettings:
 
     Args:
         path: Path of the Delta table, if it is not `<root>/<schema>/<table>`.
+        catalog_name: Name of the table in Spark's catalog, if it is not the one that `target.catalog` gives it; `{schema}` and `{table}` as
+            there.
         metadata_columns: Names of the columns that cdc-ops adds to the table. An optional column without a name is not added.
         properties: Delta table properties; they override the defaults of cdc-ops.
         cluster_by: Columns by which OPTIMIZE sorts the rows (liquid clustering), at most four. It can be changed; what is there stays as it
@@ -193,6 +197,7 @@ class UpkeepSettings:
     """
 
     path: str = ""
+    catalog_name: str = ""
     metadata_columns: MetadataColumns = DEFAULT_COLUMNS
     properties: tuple[tuple[str, str], ...] = ()
     cluster_by: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from cdc_ops.core.approvals import Asked, Decision, asks
 from cdc_ops.core.reconcile.key_buckets import Buckets, BucketSelection
 from cdc_ops.errors import DeletesRefusedError, RequestError
 
@@ -84,7 +85,7 @@ class DeleteGuard:
             next="Check at the source whether these rows were deleted on purpose: an emptied or half-loaded table looks the same. If so:\n"
             f"        cdc-ops reconcile --pipeline {pipeline} --table {table} --accept-deletes {share}%\n"
             "        (or a number of rows). If every run deletes as many, raise the limits in the pipeline file.",
-        )
+        ).asking(asks(Asked(decision=Decision.DELETES, deletes=deletes, rows=rows)))
 
 
 def enough_percent(deletes: int, rows: int) -> int:

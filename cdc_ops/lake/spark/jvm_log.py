@@ -17,6 +17,7 @@ from typing import IO, ClassVar, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
 from cdc_ops.errors import EnvironmentSetupError
 
@@ -95,6 +96,12 @@ class JvmLog:
         """True if this process has a JVM, whoever started it."""
         return SparkContext._gateway is not None
 
+    @staticmethod
+    def jvm_died() -> bool:
+        """True if this process has started a JVM that is gone: killed for its memory, say."""
+        process = getattr(SparkContext._gateway, "proc", None)
+        return process is not None and process.poll() is not None
+
     @classmethod
     def end_jvm(cls, patience: float) -> bool:
         """Ends the JVM of this process, whose session was stopped, and waits for its end; the next session starts another one.
@@ -106,6 +113,7 @@ class JvmLog:
             True if it ended by itself, and well.
         """
         gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+        SparkContext._active_spark_context = SparkSession._instantiatedSession = SparkSession._activeSession = None  # of a JVM that died
         process = getattr(gateway, "proc", None)
         cls._running = None
         if gateway is None or process is None:

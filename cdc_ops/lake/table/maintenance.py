@@ -86,6 +86,7 @@ def _remembered(task: MaintenanceTask, seen: TableStats, upkeep: Upkeep) -> Tabl
         commits_since_vacuum=0 if plan.vacuum else stats.commits_since_vacuum,
         last_upkeep=upkeep,
         upkeep_bytes=stats.upkeep_bytes + upkeep.written_bytes,
+        catalog=stats.catalog,
     )
 
 

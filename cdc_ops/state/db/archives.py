@@ -1,7 +1,7 @@
 """What the ledger keeps of archives, in SQL; see archive_base for what each method promises."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
@@ -127,7 +127,9 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
             for record in closed:
                 _put_gap(connection, record)
 
-    def accept_gap(self: "_Reading", pipeline: str, gap_id: str, *, who: str, why: str) -> GapRecord:
+    def accept_gap(
+        self: "_Reading", pipeline: str, gap_id: str, *, who: str, why: str, tables: Collection[TableName] = ()
+    ) -> tuple[GapRecord, ...]:
         """See `ArchiveStore`."""
         if not why.strip():
             raise RequestError(
@@ -138,19 +140,20 @@ class SqlArchiveStore(SqlArchiveReader, ArchiveStore):
             )
         with self._database.write() as connection:
             wanted = (archive_gaps.c.pipeline == pipeline, archive_gaps.c.gap_id == gap_id)
-            texts = connection.scalars(select(archive_gaps.c.body).where(*wanted).with_for_update())
-            for record in [json_codec.loads(GapRecord, text) for text in texts]:
-                if record.status is GapStatus.ACCEPTED:
-                    return record
-                if record.status is GapStatus.OPEN:
-                    gap, at = record.gap, leases.clock(connection)
-                    decision = AcceptedGap(stream=gap.stream, low=gap.low, high=gap.high, who=who, at=at, why=why.strip())
-                    accepted = replace(record, status=GapStatus.ACCEPTED, decision=decision)
-                    _put_gap(connection, accepted)
-                    return accepted
+            ordered = select(archive_gaps.c.body).where(*wanted).order_by(archive_gaps.c.table_schema, archive_gaps.c.table_name)
+            texts = connection.scalars(ordered.with_for_update())
+            found = [json_codec.loads(GapRecord, text) for text in texts]
+            accepted = tuple(
+                _accepted(connection, record, who, why.strip())
+                for record in found
+                if record.status is not GapStatus.CLOSED and (not tables or record.table in tables)
+            )
+        if accepted:
+            return accepted
+        of_tables = f" of {', '.join(map(str, tables))}" if tables else ""
         known = ", ".join(record.gap_id for record in SqlArchiveReader.archive_gaps(self, pipeline)) or "none"
         raise RequestError(
-            f"Pipeline {pipeline!r} has no open gap {gap_id!r}.",
+            f"Pipeline {pipeline!r} has no open gap {gap_id!r}{of_tables}.",
             why=f"Open gaps are: {known}.",
             data="Nothing was changed.",
             next="List the gaps again: cdc-ops gap list. A gap whose range changed has another id.",
@@ -190,6 +193,17 @@ def _row(lease: Lease, record: FileRecord) -> dict[str, Any]:
 def _put_gap(connection: Connection, record: GapRecord) -> None:
     values = {"gap_id": record.gap_id, "status": record.status.value, "found_at": record.found_at, "body": json_codec.dumps(record)}
     table_rows.upsert(connection, archive_gaps, table_rows.key(record.pipeline, record.table) | values)
+
+
+def _accepted(connection: Connection, record: GapRecord, who: str, why: str) -> GapRecord:
+    """Accepts an open gap; one that is accepted keeps its first decision."""
+    if record.status is GapStatus.ACCEPTED:
+        return record
+    gap, at = record.gap, leases.clock(connection)
+    decision = AcceptedGap(stream=gap.stream, low=gap.low, high=gap.high, who=who, at=at, why=why)
+    accepted = replace(record, status=GapStatus.ACCEPTED, decision=decision)
+    _put_gap(connection, accepted)
+    return accepted
 
 
 def _portions(items: list[T]) -> Iterator[list[T]]:

@@ -1,7 +1,8 @@
 """The ledger's database: which one a URL means, its transactions, and its failures in our words. No password leaves this module.
 
-A write is serial: SQLite takes its write lock at BEGIN; on servers every write locks the source table's row in `cdc_tables` first. The two
-isolation levels are set, not inherited: writes decide by what is committed *now*, reads by one snapshot.
+A write is serial: SQLite takes its write lock at BEGIN; on servers every write locks the source table's row in `cdc_tables` first, and one
+of what watchers have told a row of its own. The two isolation levels are set, not inherited: writes decide by what is committed *now*,
+reads by one snapshot.
 """
 
 import sqlite3

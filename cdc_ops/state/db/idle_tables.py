@@ -20,7 +20,7 @@ from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.operations import OperationStatus
 from cdc_ops.state.db.pruning import SETTLED
 from cdc_ops.state.db.schema import KEY, operations, runs, tables
-from cdc_ops.state.table_run import TableRun
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 AT_ONCE: Final = 250
 """Tables in one transaction."""
@@ -73,8 +73,8 @@ def settle(connection: Connection, pipeline: str, idle: Sequence[IdleTable]) -> 
 
 
 def old_lines(connection: Connection, pipeline: str, names: Sequence[TableName], before: datetime) -> tuple[str, ...]:
-    """Returns some runs of which tables have lines that began before an instant."""
-    query = select(runs.c.run_id).where(_among(runs, pipeline, names), runs.c.started_at < before).distinct().limit(_RUNS_AT_ONCE)
+    """Returns some runs of which tables have lines that are forgotten."""
+    query = select(runs.c.run_id).where(_old(pipeline, names, before)).distinct().limit(_RUNS_AT_ONCE)
     return tuple(connection.scalars(query))
 
 
@@ -84,13 +84,21 @@ def prune(connection: Connection, pipeline: str, names: Sequence[TableName], run
     Returns:
         How many were removed.
     """
-    lines = (_among(runs, pipeline, names), runs.c.run_id.in_(run_ids), runs.c.started_at < before)
-    removed = connection.execute(delete(runs).where(*lines)).rowcount
+    removed = connection.execute(delete(runs).where(_old(pipeline, names, before), runs.c.run_id.in_(run_ids))).rowcount
     old = (_among(operations, pipeline, names), operations.c.status.in_(SETTLED), operations.c.settled_at < before)
     ids = tuple(connection.scalars(select(operations.c.operation_id).where(*old).limit(_OPERATIONS_AT_ONCE)))
     if ids:
         removed += connection.execute(delete(operations).where(operations.c.operation_id.in_(ids))).rowcount
     return int(removed)
+
+
+def _old(pipeline: str, names: Iterable[TableName], before: datetime) -> ColumnElement[bool]:
+    """Returns the condition of lines that began before an instant and did not commit.
+
+    Those that committed stay while the tables are idle: asset events need the newest, and to look for that in each table would read
+    all of its idle lines. They go when a table has news, one by one (`pruning.old_runs`); until then no more of them come.
+    """
+    return and_(_among(runs, pipeline, names), runs.c.started_at < before, runs.c.status != TableRunStatus.COMMITTED.value)
 
 
 def _is_as_seen(item: IdleTable, row: Row[Any] | None, busy: frozenset[_Key]) -> bool:

@@ -13,6 +13,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.operations import OperationStatus
 from cdc_ops.state.db.schema import operations, runs
+from cdc_ops.state.table_run import TableRunStatus
 
 AT_ONCE: Final = 500
 """Rows of each kind that one call removes, at most."""
@@ -22,11 +23,17 @@ SETTLED: Final = (OperationStatus.COMMITTED.value, OperationStatus.DISCARDED.val
 
 
 def old_runs(connection: Connection, pipeline: str, table: TableName, before: datetime) -> tuple[str, ...]:
-    """Returns the runs of a table that began before an instant, oldest first; its newest is not among them."""
+    """Returns the runs of a table that began before an instant, oldest first; its newest and the newest that committed are not among them.
+
+    Where its next asset event begins stands in the line of its last commit, however long it has been idle since.
+    """
     mine = table_rows.of_table(runs, pipeline, table)
-    newest = connection.scalar(select(runs.c.run_id).where(mine).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(1))
-    old = select(runs.c.run_id).where(mine, runs.c.started_at < before, runs.c.run_id != newest).order_by(runs.c.started_at).limit(AT_ONCE)
-    return tuple(connection.scalars(old))
+    old = connection.scalars(select(runs.c.run_id).where(mine, runs.c.started_at < before).order_by(runs.c.started_at).limit(AT_ONCE)).all()
+    if not old:
+        return ()
+    newest = select(runs.c.run_id).where(mine).order_by(runs.c.started_at.desc(), runs.c.run_id).limit(1)
+    kept = (connection.scalar(newest), connection.scalar(newest.where(runs.c.status == TableRunStatus.COMMITTED.value)))
+    return tuple(run_id for run_id in old if run_id not in kept)
 
 
 def old_operations(connection: Connection, pipeline: str, table: TableName, before: datetime) -> tuple[str, ...]:

@@ -58,14 +58,16 @@ def table_run(connection: Connection, pipeline: str, table: TableName, run_id: s
     return None if text is None else json_codec.loads(TableRun, text)
 
 
-def overview(connection: Connection, pipeline: str | None) -> tuple[TableOverview, ...]:
-    """Returns every known table, in one query: per table its row, and its newest line by a search in the index."""
+def overview(connection: Connection, pipeline: str | None, table: TableName | None = None) -> tuple[TableOverview, ...]:
+    """Returns every known table, or those of a name, in one query: per table its row, and its newest line by a search in the index."""
     same = [runs.c[name] == tables.c[name] for name in KEY]
     last = select(runs.c.body).where(*same).order_by(runs.c.started_at.desc()).limit(1).scalar_subquery()
     leased = (tables.c.holder != "") & (tables.c.expires_at > utc_now())
     query = select(tables, last.label("last_run"), leased.label("leased")).order_by(*(tables.c[name] for name in KEY))
     if pipeline is not None:
         query = query.where(tables.c.pipeline == pipeline)
+    if table is not None:
+        query = query.where(tables.c.table_schema == table.schema, tables.c.table_name == table.name)
     return tuple(_overview(row) for row in connection.execute(query))
 
 

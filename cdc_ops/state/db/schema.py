@@ -30,7 +30,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-VERSION: Final = "0003"
+VERSION: Final = "0006"
 """The newest migration. Opening a ledger compares this with the ledger's own version and needs Alembic only if they differ."""
 VERSION_TABLE: Final = "cdc_ops_version"
 
@@ -216,5 +216,57 @@ archive_gaps = Table(
     PrimaryKeyConstraint(*KEY, "gap_id", name="pk_cdc_archive_gaps"),
     ForeignKeyConstraint(KEY, _TABLES_KEY, name="fk_cdc_archive_gaps_table"),
     Index("ix_cdc_archive_gaps_status", "pipeline", "status"),
+    **MYSQL,
+)
+
+findings = Table(
+    "cdc_findings",
+    metadata,
+    *_key(),  # without schema and name: of the pipeline as a whole, which has no row of its own to refer to
+    Column("kind", String(32), nullable=False),  # AlertKind
+    Column("detail", String(32), nullable=False),  # of a change of columns its hash, else ''
+    Column("found_at", UtcDateTime, nullable=False),
+    Column("body", LongText, nullable=False),  # Finding
+    PrimaryKeyConstraint(*KEY, "kind", "detail", name="pk_cdc_findings"),
+    **MYSQL,
+)
+
+told_alerts = Table(
+    "cdc_told_alerts",
+    metadata,
+    *_key(),
+    Column("kind", String(32), nullable=False),
+    Column("detail", String(32), nullable=False),
+    Column("receiver", String(64), nullable=False),
+    Column("body", LongText, nullable=False),  # Told
+    PrimaryKeyConstraint(*KEY, "kind", "detail", "receiver", name="pk_cdc_told_alerts"),
+    **MYSQL,
+)
+
+approvals = Table(
+    "cdc_approvals",
+    metadata,
+    Column("approval_id", String(64), nullable=False),
+    *_key(),  # without schema and name: of the pipeline as a whole
+    Column("run_id", String(RUN_ID_LENGTH), nullable=False),
+    Column("status", String(16), nullable=False),  # ApprovalStatus
+    Column("asked_at", UtcDateTime, nullable=False),
+    Column("body", LongText, nullable=False),  # ApprovalRecord
+    PrimaryKeyConstraint("approval_id", name="pk_cdc_approvals"),
+    Index("ix_cdc_approvals_table", *KEY, "asked_at"),
+    Index("ix_cdc_approvals_asked", "asked_at"),
+    **MYSQL,
+)
+
+told_files = Table(
+    "cdc_told_files",
+    metadata,
+    Column("pipeline", String(NAME_LENGTH), nullable=False),
+    Column("path_hash", String(64), nullable=False),  # SHA-256 of the full path; '' is the row that writers of the pipeline lock
+    Column("batch", String(32), nullable=False),
+    Column("status", String(16), nullable=False),  # TellingStatus
+    Column("until", UtcDateTime, nullable=False),
+    Column("body", LongText, nullable=False),  # path, ListedFile, when it was claimed
+    PrimaryKeyConstraint("pipeline", "path_hash", name="pk_cdc_told_files"),
     **MYSQL,
 )

@@ -153,7 +153,7 @@ def archive_binlogs(
             server=server,
             identity=server.identity(),
             archive=archive,
-            interval=longest_wait(pipeline.schedule),
+            interval=longest_wait(pipeline.cron),
             say=say,
         )
         if dry_run:

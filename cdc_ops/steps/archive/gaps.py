@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cdc_ops.core.apply.scd import TableStorage
-from cdc_ops.core.archive.completeness import GapStatus, MissingEvents
+from cdc_ops.core.archive.completeness import GapStatus, MissingEvents, asked_for
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
@@ -55,7 +55,8 @@ def with_missing_events(run: TableRun, context: Context, config: TableConfig, sp
     alert = run.messages.alert
     planned = alert.replace(run.missing.alert(name), "").strip("; ") if run.missing else alert
     alerts = (planned, missing.alert(name) if missing else "")
-    return replace(run, missing=missing, messages=replace(run.messages, alert="; ".join(filter(None, alerts))))
+    asked = asked_for(gaps) if missing and not healing else run.asks
+    return replace(run, missing=missing, asks=asked, messages=replace(run.messages, alert="; ".join(filter(None, alerts))))
 
 
 def _is_behind(gap: Gap, watermark: ArchiveWatermark) -> bool:

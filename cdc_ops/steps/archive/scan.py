@@ -7,7 +7,7 @@ Nothing is written here, and nothing needs Spark; steps.archive.frozen_files kee
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_ops.archives.base import HASHED, Archive, Listing
@@ -17,10 +17,8 @@ from cdc_ops.core.archive.file_names import (
     Compression,
     DmsName,
     FileName,
-    IgnoredFile,
     KafkaName,
     UnrecognizedFile,
-    parse_name,
 )
 from cdc_ops.core.archive.files import (
     ArrivalRules,
@@ -38,10 +36,10 @@ from cdc_ops.core.archive.files import (
 from cdc_ops.core.archive.finished_files import is_complete
 from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
 from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, Position
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import ArchiveFileError
 from cdc_ops.state.base import StateReader
+from cdc_ops.steps.archive.parsed_names import parsed_names
 
 SHOWN: Final = 3
 """Waiting files that a run names."""
@@ -162,17 +160,49 @@ def scan_archive(
         ArchiveUnreachableError: the store does not answer.
         ArchiveFileError: a file's name is not understood, and the rules do not say to leave such files alone.
     """
+    look = _begun(archive, rules, ledger, owner, watermark)
+    found = None if full else _incremental(look)
+    return found if found is not None and not found.gaps else _everything(look)
+
+
+def scan_again(
+    archive: Archive,
+    rules: ArchiveConfig,
+    ledger: StateReader,
+    owner: tuple[str, TableName],
+    watermark: ArchiveWatermark | None,
+    listed_at: datetime | None,
+) -> ArchiveScan:
+    """Does what `scan_archive` does for a watcher, which scans all the time and stores no mark.
+
+    Until everything is to be listed again, by what it remembers itself, it lists what can be new, also where there is a gap.
+
+    Args:
+        archive, rules, ledger, owner, watermark: As in `scan_archive`.
+        listed_at: When it has listed everything last, by the store's clock, None if it has not.
+    """
+    look = _begun(archive, rules, ledger, owner, watermark)
+    if listed_at is None or look.mark.full_at is None:
+        return scan_archive(archive, rules, ledger, owner, watermark)
+    look = replace(look, mark=replace(look.mark, full_at=max(listed_at, look.mark.full_at)))
+    return _incremental(look) or _everything(look)
+
+
+def _begun(
+    archive: Archive, rules: ArchiveConfig, ledger: StateReader, owner: tuple[str, TableName], watermark: ArchiveWatermark | None
+) -> _ScanInput:
     mark = ledger.listing_mark(*owner) or ListingMark()
-    look = _ScanInput(archive=archive, rules=rules, ledger=ledger, owner=owner, watermark=watermark or ArchiveWatermark(), mark=mark)
-    if not full and mark.ranges and mark.ranges != EVERYTHING:
-        found = _incremental(look)
-        if found is not None and not found.gaps:
-            return found
-    return _judged(look, archive.list(EVERYTHING), EVERYTHING, Scope.FULL)
+    return _ScanInput(archive=archive, rules=rules, ledger=ledger, owner=owner, watermark=watermark or ArchiveWatermark(), mark=mark)
+
+
+def _everything(look: _ScanInput) -> ArchiveScan:
+    return _judged(look, look.archive.list(EVERYTHING), EVERYTHING, Scope.FULL)
 
 
 def _incremental(look: _ScanInput) -> ArchiveScan | None:
-    """Lists what can be new; None if everything is to be listed by the store's clock."""
+    """Lists what can be new; None if everything is to be listed, by the store's clock or because names do not sort."""
+    if look.mark.ranges in ((), EVERYTHING):
+        return None
     listing = look.archive.list(look.mark.ranges)
     if due_scope(look.mark, listing.clock, look.rules.files.full_listing_interval) is Scope.FULL:
         return None
@@ -191,7 +221,7 @@ def _incremental(look: _ScanInput) -> ArchiveScan | None:
 
 def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...], scope: Scope) -> ArchiveScan:
     """Says what a listing means."""
-    names, unrecognized_files = _parsed(look.rules, listing)
+    names, unrecognized_files = parsed_names(look.rules, listing)
     pending = look.ledger.pending_files(*look.owner)
     recorded = look.ledger.archive_files(*look.owner, None if scope is Scope.FULL else [name.path for name in names])
     known = _believed({**pending, **recorded}, look.watermark)
@@ -262,29 +292,6 @@ def _passed(look: _ScanInput, names: tuple[FileName, ...], known: Mapping[str, F
     behind = files_below(names, look.watermark)
     frozen = {path for path in behind & known.keys() if known[path].status is FileStatus.FROZEN}
     return frozenset(frozen | (behind - known.keys() if not look.rules.files.max_offset_gap else set()))
-
-
-def _parsed(rules: ArchiveConfig, listing: Listing) -> tuple[tuple[FileName, ...], tuple[UnrecognizedFile, ...]]:
-    names: list[FileName] = []
-    unrecognized_files: list[UnrecognizedFile] = []
-    for file in listing.files:
-        match parse_name(rules.files.layout, file.path, rules.files.template):
-            case UnrecognizedFile() as unrecognized:
-                unrecognized_files.append(unrecognized)
-            case IgnoredFile():
-                pass
-            case name:
-                names.append(name)
-    if unrecognized_files and rules.files.unrecognized_files is OnUnrecognizedFile.FAIL:
-        shown = "; ".join(f"{item.path}: {item.why}" for item in unrecognized_files[:5])
-        layout = rules.files.layout.value
-        raise ArchiveFileError(
-            f"{len(unrecognized_files)} files of the archive have names that the layout {layout!r} does not know: {shown}.",
-            why="They may hold changes, and nobody can say where these belong.",
-            data="Nothing was read; the watermark is where it was.",
-            next="Correct the layout or move the files away; or let such files be ignored.",
-        )
-    return tuple(names), tuple(unrecognized_files)
 
 
 def _endings(

@@ -55,7 +55,7 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
     guard = DeleteGuard(
         max_ratio=settings.apply.max_delete_ratio,
         max_rows=settings.apply.max_delete_rows,
-        accepted=request.run.accept_deletes,
+        accepted=max(request.run.accept_deletes, request.run.approved_deletes),
         accepted_ratio=request.run.accept_delete_ratio,
     )
     buckets = None if strength is CompareLevel.WHOLE else _cut(request.source, source_table)

@@ -151,6 +151,7 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
         after=state.progress.position,
         apply=_apply_spec(request),
         read=read,
+        approval=request.run.approval,
     )
 
 

@@ -1,25 +1,34 @@
 """What has been told of a table already: up to where asset events chain up, and which warnings are not new."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 
+_READS_AGAIN = (OperationKind.BACKFILL, OperationKind.RESYNC, OperationKind.REPLAY)
+"""Whoever commits an operation of another kind, which an earlier run has left, tells the DAGs behind the table of it."""
 
-def last_announced_version(lines: Sequence[TableRun], run_id: str, settled: int | None) -> int | None:
+
+def is_silent(request: RunRequest, operations: Iterable[Operation]) -> bool:
+    """True if no asset event goes out when a run commits these operations of a table."""
+    return request.silent and all(operation.kind in _READS_AGAIN for operation in operations)
+
+
+def last_announced_version(lines: Sequence[TableRun], run_id: str) -> int | None:
     """Returns the Delta version up to which earlier runs' asset events have told of a table, None if of nothing.
 
     Args:
-        lines: The table's lines, newest first, the run's own among them.
+        lines: The table's newest lines, newest first, the run's own among them, and behind them the newest one that committed.
         run_id: The run.
-        settled: Delta version of the ledger's state before this run settles anything.
     """
     last = next((line for line in lines if line.result.delta_version is not None), None)
-    if last is None:  # all that are looked at were idle: what is settled was told long ago
-        return settled if len(lines) > 1 else None
-    # No event goes out for a run that failed, not even if it has committed something, and none for the command line's.
-    told = last.run_id != run_id and last.status is TableRunStatus.COMMITTED and last.trigger != "cli"
+    if last is None:  # the ledger keeps the last line that committed: there was none, although a lost commit step may have left rows
+        return None
+    # No event goes out for a run that failed, not even if it has committed something, for the command line's, and for silent ones.
+    told = last.run_id != run_id and last.status is TableRunStatus.COMMITTED and last.trigger != "cli" and not last.silent
     return last.result.delta_version if told else last.told_before
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from cdc_ops.core.approvals import asked_by
 from cdc_ops.core.operation.job import StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Outcome
@@ -17,7 +18,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.table_run import RunMessages, RunTiming, TableRun, TableRunStatus
+from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table
@@ -153,28 +154,37 @@ def _lost(config: TableConfig, held: LeaseHeldError, result: TableResult | None)
 
 def _failed(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> TableFailure:
     with suppress(LedgerUnavailableError):  # the failure itself is what the run reports, with or without a line in the ledger
-        _record_failure(context, request, config, error)
+        record_failure(context, request, config, error)
     return TableFailure(config=config, error=error)
 
 
-def _record_failure(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> None:
+def record_failure(context: Context, request: RunRequest, config: TableConfig, error: CdcError) -> TableRun:
+    """Writes into the ledger that a run has failed for a table, and returns that line; what the plan said of the run stays.
+
+    Raises:
+        LedgerUnavailableError: the ledger does not answer.
+    """
     now = context.store.now()
     opened = context.store.table_run(config.pipeline, config.table, request.run_id)
-    context.store.record(
-        TableRun(
-            pipeline=config.pipeline,
-            table=config.table,
-            run_id=request.run_id,
-            trigger=request.trigger,
-            kind=opened.kind if opened else KIND_OF_RUN[request.kind],
-            status=TableRunStatus.FAILED,
-            timing=replace(opened.timing if opened else RunTiming(started_at=now), finished_at=now),
-            messages=RunMessages(
-                message=str(error),
-                alert=opened.messages.alert if opened else "",
-                warnings=still_told(context.store, config.pipeline, config.table, request.run_id),
-            ),
-            missing=opened.missing if opened else None,
-            cost=opened.cost if opened else None,
-        )
+    line = TableRun(
+        pipeline=config.pipeline,
+        table=config.table,
+        run_id=request.run_id,
+        trigger=request.trigger,
+        kind=opened.kind if opened else KIND_OF_RUN[request.kind],
+        status=TableRunStatus.FAILED,
+        timing=replace(opened.timing if opened else RunTiming(started_at=now), finished_at=now),
+        result=RunResult(window=opened.result.window if opened else None),  # the lake may have its rows: it leaves no hole
+        messages=RunMessages(
+            message=str(error),
+            alert=opened.messages.alert if opened else "",
+            warnings=still_told(context.store, config.pipeline, config.table, request.run_id),
+        ),
+        silent=opened.silent if opened else request.silent,  # a step that is tried again goes by this line
+        missing=opened.missing if opened else None,
+        cost=opened.cost if opened else None,
+        max_lag=config.settings.load.max_lag or None,
+        asks=asked_by(error),
     )
+    context.store.record(line)
+    return line

@@ -12,7 +12,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_matching import MatchedTables, match_tables
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.text import did_you_mean, minute_text
 from cdc_ops.errors import CdcError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import StateReader
@@ -116,7 +116,7 @@ def returned_warnings(state: TableState) -> tuple[str, ...]:
     if state.missing_since is None:
         return ()
     return (
-        f"at the source again; it was missing since {_shown(state.missing_since)}. Its increments continue from its watermark. If it"
+        f"at the source again; it was missing since {minute_text(state.missing_since)}. Its increments continue from its watermark. If it"
         " was created again with other rows, rows below the watermark are not read: 'cdc-ops reconcile --rows' or a resync with --mode full"
         " reads them.",
     )
@@ -132,8 +132,8 @@ def _told(pipeline: Pipeline, config: TableConfig, state: TableState, since: dat
         if config.settings.method is Method.LOG
         else ""
     )
-    fresh = f" as of {_shown(state.progress.fresh_at)}" if state.progress.fresh_at else ""
-    return f"{gone}; first noticed {_shown(since)}. The lake keeps its rows{fresh}; nothing is deleted.{archive} {IF_ON_PURPOSE}"
+    fresh = f" as of {minute_text(state.progress.fresh_at)}" if state.progress.fresh_at else ""
+    return f"{gone}; first noticed {minute_text(since)}. The lake keeps its rows{fresh}; nothing is deleted.{archive} {IF_ON_PURPOSE}"
 
 
 def _failure(config: TableConfig, text: str) -> SourceTableError:
@@ -157,7 +157,3 @@ def _never_seen(context: Context, source: Source, config: TableConfig, listed: I
         data="Nothing was read; the watermark stays. Other tables of the pipeline continue.",
         next="Write the name as the source writes it, in the same case.",
     )
-
-
-def _shown(instant: datetime) -> str:
-    return f"{instant:%Y-%m-%d %H:%M} UTC"

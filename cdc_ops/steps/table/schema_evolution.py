@@ -9,6 +9,8 @@ from dataclasses import replace
 from cdc_ops.config.expressions.sequence_by import order_names
 from cdc_ops.config.expressions.spark_conditions import named_columns
 from cdc_ops.core.apply.deletes import source_columns
+from cdc_ops.core.approvals import Asked, asks
+from cdc_ops.core.approvals import Decision as Asks
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
@@ -59,7 +61,10 @@ def apply_schema_policy(source_table: SourceTable, head: LakeHead | None, reques
     check_request(source_table.stored_as, source_table.config, head, request)
     if request.mode is ResyncMode.FULL:
         return replace(source_table, fingerprint=source_table.schema.fingerprint, schema=replacing_schema(source_table, head))
-    decision = _decision(source_table, head)
+    try:
+        decision = _decision(source_table, head)
+    except SchemaChangedError as error:
+        raise _asking(error, source_table) from None
     _check_columns(source_table, decision.schema, request.columns)
     marker = source_table.config.settings.deleted_column
     declared = source_table.pipeline.source.is_declared
@@ -116,11 +121,11 @@ def rebase_on_current_columns(operation: Operation, source_table: SourceTable, h
         )
     try:
         decision = _decision(source_table, head)
-    except SchemaChangedError:
+    except SchemaChangedError as error:
         if readable:
             return operation
         if request.mode is not ResyncMode.FULL:
-            raise
+            raise _asking(error, source_table) from None
         return _without_changed(operation, source_table.schema, needed)
     own = metadata_column_changes(
         operation.apply.stored_as, operation.apply.deleted_column, head, declared=source_table.pipeline.source.is_declared
@@ -214,6 +219,11 @@ def _decision(source_table: SourceTable, head: LakeHead | None) -> Decision:
         *conditions,
     )
     return decide(asked, source_table.schema, changes, recorded, needed)
+
+
+def _asking(error: SchemaChangedError, source_table: SourceTable) -> SchemaChangedError:
+    """Adds to an error that a full resync would follow the change, where there is a source that can be read."""
+    return error if source_table.pipeline.source.is_declared else error.asking(asks(Asked(decision=Asks.COLUMNS)))
 
 
 def _check_columns(source_table: SourceTable, schema: TableSchema, columns: tuple[str, ...]) -> None:

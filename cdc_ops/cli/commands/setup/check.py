@@ -17,7 +17,7 @@ from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
-from cdc_ops.core.findings import Finding, Verdict, failed, ok
+from cdc_ops.core.findings import Finding, Verdict, failed, ok, warning
 from cdc_ops.errors import CdcError, UnforeseenJobError
 
 if TYPE_CHECKING:
@@ -67,8 +67,23 @@ def _findings(around: "Surroundings", chosen: "tuple[Pipeline, ...]", spark: Cal
     for pipeline in chosen:
         findings = list(check_pipeline(around, pipeline))
         yield from findings
+        yield from (replace(finding, pipeline=pipeline.name) for finding in _receivers(pipeline))
         if spark is not None and not pipeline.source.is_declared:
             yield replace(_read_by_spark(pipeline, spark), pipeline=pipeline.name)
+
+
+def _receivers(pipeline: "Pipeline") -> Iterator[Finding]:
+    """Yields whether the connections of the receivers of alerts can be meant; nothing is sent, and no run fails without them."""
+    from cdc_ops.cli.commands.alerts import find_channel
+
+    for receiver in pipeline.notify:
+        what = f"receiver {receiver.name}"
+        try:
+            channel = find_channel(receiver)
+        except CdcError as error:
+            yield warning(what, " ".join(error.what.split()), error.next)
+        else:
+            yield ok(what, "its connection is set" if channel else "a notifier of Airflow; only Airflow can look at it")
 
 
 def _read_by_spark(pipeline: "Pipeline", say: Callable[[str], None]) -> Finding:

@@ -1,0 +1,1 @@
+"""What the block `airflow` of a pipeline file means for Airflow."""

@@ -1,0 +1,141 @@
+"""Conditions as messages: plain text that reads well in a chat and in a mail, and the document that a webhook gets. Pure."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from cdc_ops.alerts.conditions import Condition
+from cdc_ops.alerts.due import Change, Due
+from cdc_ops.core.pipeline.receivers import AlertKind
+from cdc_ops.core.text import minute_text
+from cdc_ops.state.alerts import Subject, Told
+
+IN_FULL: Final = 5
+"""Tables that a message tells in full; of further ones it has the names."""
+NAMED: Final = 30
+LONGEST: Final = 1_500
+"""Characters of a part of an error: a driver's text can be of any length."""
+
+_HEADS: Final = {
+    AlertKind.FAILURE: "{tables} failed",
+    AlertKind.LAG: "{tables} behind max_lag",
+    AlertKind.GAP: "{tables} waiting at a gap in the archive",
+    AlertKind.DELETES: "deletes over the guard in {tables}",
+    AlertKind.VERIFICATION: "verification found differences in {tables}",
+    AlertKind.RUN_ALERT: "alert about {tables}",
+    AlertKind.CATALOG: "{tables} not registered in the catalog",
+    AlertKind.LATE_ROWS: "late rows in {tables}",
+    AlertKind.SCHEMA_CHANGE: "columns changed in {tables}",
+}
+_ENDS: Final = {
+    AlertKind.FAILURE: "{tables} no longer failing",
+    AlertKind.LAG: "{tables} within max_lag again",
+    AlertKind.GAP: "no gap any more in the archive of {tables}",
+    AlertKind.DELETES: "no deletes over the guard any more in {tables}",
+    AlertKind.VERIFICATION: "no differences any more in {tables}",
+    AlertKind.RUN_ALERT: "alert about {tables} is over",
+    AlertKind.CATALOG: "{tables} registered in the catalog",
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a receiver is told at once: all tables of a pipeline with which the same is wrong.
+
+    Args:
+        pipeline: Of the tables.
+        kind, change: What is wrong or new; whether it began, still holds or is over.
+        subject: One line.
+        text: All of it, beginning with that line.
+        conditions: What holds, empty if it is over.
+        over: What is over.
+    """
+
+    pipeline: str
+    kind: AlertKind
+    change: Change
+    subject: str
+    text: str
+    conditions: tuple[Condition, ...] = ()
+    over: tuple[Told, ...] = ()
+
+    def payload(self, *, escaped: bool = False) -> dict[str, Any]:
+        """Returns the document that a webhook gets; `text` is what Slack and Mattermost show.
+
+        Args:
+            escaped: For Slack, which reads `<...>` in a text as a link or a mention: an error's text has neither.
+        """
+        about = [_entry(one.subject, one.what, one.run_id, one.since) for one in self.conditions]
+        about += [_entry(one.subject, one.what, one.run_id, one.first_at) for one in self.over]
+        for entry, one in zip(about, self.conditions, strict=False):
+            entry |= {"why": one.why, "data": one.data, "next": one.next}
+        head = {"pipeline": self.pipeline, "kind": self.kind.value, "change": self.change.value, "subject": self.subject}
+        text = self.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") if escaped else self.text
+        return {"text": text, **head, "alerts": about}
+
+
+def messages_of(pipeline: str, due: Due) -> tuple[Message, ...]:
+    """Returns what a receiver is to be told, most urgent first; what is over comes last."""
+    told = [*_told(pipeline, Change.NEW, due.new), *_told(pipeline, Change.STILL, due.still)]
+    return (*told, *(_over(pipeline, kind, group) for kind, group in _by_kind(due.over, lambda one: one.subject.kind)))
+
+
+def condition_text(condition: Condition) -> str:
+    """Returns a condition as a paragraph: where and what, then why, data, next and run on lines of their own."""
+    since = minute_text(condition.since) if condition.since else ""
+    lines = {"why": condition.why, "data": condition.data, "next": condition.next, "run": condition.run_id, "since": since}
+    name = str(condition.subject.table or "")
+    what = _short(condition.what)
+    head = what if not name or name in what.partition("\n")[0] else f"{name}: {what}"
+    return "\n".join((head, *(f"  {label + ':':6} {_short(text)}" for label, text in lines.items() if text)))
+
+
+def _told(pipeline: str, change: Change, conditions: Iterable[Condition]) -> Iterator[Message]:
+    for kind, group in _by_kind(conditions, lambda one: one.subject.kind):
+        still = "still: " if change is Change.STILL else ""
+        head = f"{pipeline}: {still}{_HEADS[kind].format(tables=_tables([one.subject for one in group]))}"
+        text = "\n\n".join((head, *map(condition_text, group[:IN_FULL]), *_rest([one.subject for one in group[IN_FULL:]])))
+        yield Message(pipeline=pipeline, kind=kind, change=change, subject=head, text=text, conditions=group)
+
+
+def _over(pipeline: str, kind: AlertKind, group: tuple[Told, ...]) -> Message:
+    head = f"{pipeline}: over: {_ENDS[kind].format(tables=_tables([one.subject for one in group]))}"
+    lines = [
+        f"{one.subject.table or one.subject.pipeline}: told first at {minute_text(one.first_at)}. It was: {_short(one.what)}"
+        for one in group
+    ]
+    text = "\n\n".join((head, *lines[:IN_FULL], *_rest([one.subject for one in group[IN_FULL:]])))
+    return Message(pipeline=pipeline, kind=kind, change=Change.OVER, subject=head, text=text, over=group)
+
+
+def _tables(subjects: list[Subject]) -> str:
+    names = list(dict.fromkeys(str(one.table) if one.table else "a run" for one in subjects))
+    return names[0] if len(names) == 1 else f"{len(names)} tables"
+
+
+def _rest(subjects: list[Subject]) -> tuple[str, ...]:
+    if not subjects:
+        return ()
+    names = [str(one.table) for one in subjects]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return (f"The same with {', '.join(names[:NAMED])}{more}.",)
+
+
+def _by_kind(items: Iterable[T], kind_of: Callable[[T], AlertKind]) -> Iterator[tuple[AlertKind, tuple[T, ...]]]:
+    order = list(AlertKind)
+    ranked = sorted(items, key=lambda one: order.index(kind_of(one)))
+    for kind, group in itertools.groupby(ranked, kind_of):
+        yield kind, tuple(group)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+
+
+def _entry(subject: Subject, what: str, run_id: str, since: datetime | None) -> dict[str, Any]:
+    table = str(subject.table) if subject.table else None
+    return {"table": table, "what": what, "run_id": run_id or None, "since": since.isoformat() if since else None}

@@ -1,0 +1,100 @@
+"""Tells the receivers of a pipeline what they have not been told, and writes down what they were told.
+
+It is written down after a receiver has taken the message: whoever dies in between tells it again. So do two that look at the same time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cdc_ops.alerts.channels import Channel
+from cdc_ops.alerts.conditions import Condition, read_conditions
+from cdc_ops.alerts.due import Change, due
+from cdc_ops.alerts.messages import Message, messages_of
+from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.core.pipeline.receivers import Receiver
+from cdc_ops.errors import CdcError, NotDeliveredError
+from cdc_ops.state.alerts import Told
+from cdc_ops.state.base import StateStore
+
+FindChannel = Callable[[Receiver], Channel | None]
+"""Returns how to reach a receiver; None if this process cannot. Raises ConfigError if its connection is missing or wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What became of telling the receivers of a pipeline.
+
+    Args:
+        conditions: What is wrong, or new.
+        told: Receivers with the messages that they have taken.
+        left_out: Receivers that this process cannot reach, and that have something to be told.
+        errors: Why others were not told, or not at all of their addresses.
+    """
+
+    conditions: tuple[Condition, ...]
+    told: tuple[tuple[str, Message], ...] = ()
+    left_out: tuple[str, ...] = ()
+    errors: tuple[CdcError, ...] = ()
+
+
+def tell(pipeline: Pipeline, store: StateStore, find_channel: FindChannel) -> Telling:
+    """Tells each receiver what is new to it; one that cannot be told does not keep the others from it.
+
+    Raises:
+        LedgerUnavailableError: the ledger does not answer.
+    """
+    conditions, known = read_conditions(store, pipeline), store.told(pipeline.name)
+    names = {receiver.name for receiver in pipeline.notify}
+    if orphans := tuple(one for one in known if one.receiver not in names):
+        store.forget_told(orphans)
+    told: list[tuple[str, Message]] = []
+    left_out, errors = list[str](), list[CdcError]()
+    for receiver in pipeline.notify:
+        mine = tuple(one for one in known if one.receiver == receiver.name)
+        news = due(receiver, conditions, mine, store.now())
+        if news.forgotten:
+            store.forget_told(news.forgotten)
+        if not (messages := messages_of(pipeline.name, news)):
+            continue
+        try:
+            if (channel := find_channel(receiver)) is None:
+                left_out.append(receiver.name)
+                continue
+            for message in messages:
+                refused = channel(message)
+                _remember(store, receiver, message, mine)
+                errors += [refused] if refused else []
+                told.append((receiver.name, message))
+        except CdcError as error:
+            errors.append(error)
+        except Exception as error:  # whatever a receiver's connection or server brings up, the others are told
+            errors.append(_unforeseen(receiver, error))
+    return Telling(conditions=conditions, told=tuple(told), left_out=tuple(left_out), errors=tuple(errors))
+
+
+def _unforeseen(receiver: Receiver, error: Exception) -> NotDeliveredError:
+    """Returns the error without the text of its cause, which may show a login."""
+    return NotDeliveredError(
+        f"The receiver {receiver.name!r} was not told.",
+        why=f"{type(error).__name__}.",
+        data="Runs and tables are not concerned. The ledger remembers that it has not been told.",
+        next="Correct the receiver or its connection: the next look tells it. At once: cdc-ops alerts --notify",
+    )
+
+
+def _remember(store: StateStore, receiver: Receiver, message: Message, before: tuple[Told, ...]) -> None:
+    if message.change is Change.OVER:
+        store.forget_told(message.over)
+        return
+    now, first = store.now(), {one.subject: one.first_at for one in before}
+    store.put_told(
+        Told(
+            receiver=receiver.name,
+            subject=one.subject,
+            what=one.what.partition("\n")[0],
+            first_at=first.get(one.subject, now),
+            last_at=now,
+            run_id=one.run_id,
+        )
+        for one in message.conditions
+    )

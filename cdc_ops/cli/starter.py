@@ -1,0 +1,94 @@
+"""The files of a new project: one pipeline with comments, the DAG file, and the variables that a run reads."""
+
+from pathlib import Path
+from typing import Final
+
+from cdc_ops.core.pipeline.connections import variable_name
+from cdc_ops.core.pipeline.pipeline import SourceKind
+
+DAGS: Final = '''\
+"""One Airflow DAG per file in the folder `pipelines` beside this one (or in CDC_OPS_PIPELINES); cdc_ops.airflow builds them."""
+
+import os
+from pathlib import Path
+
+from cdc_ops.airflow.dags import build_dags
+
+globals().update(build_dags(os.environ.get("CDC_OPS_PIPELINES") or Path(__file__).parent / "pipelines"))
+'''
+"""The repository's own `dags/cdc_pipelines.py`."""
+
+_PIPELINE: Final = """\
+# One pipeline: which tables of one source are kept equal in Delta Lake, where, and when.
+# 'cdc-ops validate' checks this file, 'cdc-ops check {name}' what a run needs. Every field: docs/configuration.md of cdc-ops.
+
+pipeline: {name}                    # part of every Delta commit: under a new name all tables are loaded again
+# schedule: "*/15 * * * *"          # cron, in UTC; without this line the pipeline runs by hand
+# reconcile_schedule: "0 3 * * *"   # finds rows that were deleted at the source, which a cursor does not show
+
+source:
+  kind: {kind}                      # mysql, mariadb or postgres
+  connection: {connection}          # {variable} on the command line; in Airflow the connection with this id
+
+target:
+  root: "${{CDC_OPS_LAKE}}"           # tables are at <root>/<schema>/<table>
+  staging: "${{CDC_OPS_STAGING}}"     # temporary; not the same place
+
+defaults:
+  cursor: updated_at                # the column that every insert and update sets; give it an index
+  lookback: 30s                     # how far below the watermark each run looks for rows that were committed late
+
+tables:
+  {table}: {{}}
+  # {schema}.customers: {{cursor: [updated_at, id]}}   # the id makes the order total where many rows share one time
+  # {schema}.countries: {{cursor: []}}                 # no such column: each run compares the whole table
+  # {schema}.log_*: {{cursor: id}}                     # rows are only added: a pattern, and an auto-increment column
+"""
+
+_ENVIRONMENT: Final = """\
+# Copy to .env, which stays out of version control, and read it in the folder of this file:  set -a; . ./.env; set +a
+# In user and password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25.
+{variable}='{scheme}://USER:PASSWORD@HOST:{port}/{database}'
+
+CDC_OPS_LAKE="$PWD/data/lake"                      # or s3a://bucket/lake
+CDC_OPS_STAGING="$PWD/data/staging"                # or s3a://bucket/staging
+CDC_OPS_JARS="$PWD/data/jars"                      # filled once by: python -m cdc_ops.lake.spark.jars "$CDC_OPS_JARS"
+CDC_OPS_LEDGER="sqlite:///$PWD/data/ledger.db"     # several machines need one on Postgres or MySQL
+CDC_OPS_PIPELINES="$PWD/dags/pipelines"
+"""
+
+IGNORED: Final = (".env", "data/")
+"""What stays out of version control."""
+
+
+def starter_files(folder: Path, name: str, kind: SourceKind) -> dict[Path, str]:
+    """Returns the texts of a new project by path.
+
+    Args:
+        folder: The project.
+        name: The pipeline's name; also that of the database in the examples.
+        kind: The kind of the source.
+    """
+    postgres = kind is SourceKind.POSTGRES
+    parts = {
+        "name": name,
+        "kind": kind.value,
+        "connection": f"{name}_db",
+        "variable": variable_name(f"{name}_db"),
+        "schema": "public" if postgres else name,
+        "table": f"{'public' if postgres else name}.orders",
+        "scheme": "postgresql" if postgres else kind.value,
+        "port": 5432 if postgres else 3306,
+        "database": name,
+    }
+    return {
+        folder / "dags" / "cdc_pipelines.py": DAGS,
+        pipeline_path(folder, name): _PIPELINE.format(**parts),
+        folder / ".env.example": _ENVIRONMENT.format(**parts),
+        folder / ".gitignore": "".join(f"{line}\n" for line in IGNORED),
+    }
+
+
+def pipeline_path(folder: Path, name: str) -> Path:
+    """Returns the path of the pipeline file in a new project."""
+    return folder / "dags" / "pipelines" / f"{name}.yaml"

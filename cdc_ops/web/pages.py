@@ -1,0 +1,156 @@
+"""What each address of the status page answers: the ledger is read, `view` and `listing` decide, a template writes it down."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from importlib.resources import files
+from typing import Any
+
+from fastapi import Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from cdc_ops import __version__
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import CdcError
+from cdc_ops.metrics.families import table_families
+from cdc_ops.metrics.openmetrics import CONTENT_TYPE, openmetrics_text
+from cdc_ops.state.base import StateReader, TableOverview
+from cdc_ops.web import view, words
+from cdc_ops.web.history import History, charts
+from cdc_ops.web.listing import Listing, Sort, listed, part_of
+from cdc_ops.web.standing import actions, column_changes, holds, last_comparison, questions, run_summary, worst_first
+from cdc_ops.web.view import Health, PipelineInfo
+
+HISTORY = 500
+"""Runs of a table that its charts show."""
+
+RUNS = 50
+"""Of them, how many are listed on one page."""
+
+QUESTIONS = 20
+"""Questions to people that the page of a table shows."""
+
+RUN_TABLES = 1000
+"""Tables on the page of a run."""
+
+Visible = Mapping[str, PipelineInfo] | None
+"""Pipelines that a visitor may see, with what is known of them; None = all."""
+
+
+class Pages:
+    """Renders pages; an error of the ledger becomes a page too."""
+
+    def __init__(self, reader_factory: Callable[[], StateReader]) -> None:
+        self._reader = reader_factory
+        self._jinja = Environment(
+            loader=PackageLoader("cdc_ops.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        self._jinja.globals.update(version=__version__, Health=Health, Sort=Sort)
+        self._jinja.filters.update(
+            {one.__name__: one for one in (words.duration, words.ago, words.size, words.instant, words.took, words.spent, words.plural)}
+        )
+        self.style = (files("cdc_ops.web") / "style.css").read_text("utf-8")
+
+    def overview(self, visible: Visible, wanted: Listing) -> HTMLResponse:
+        """The tables that the visitor wants to see, of those that they may see."""
+        try:
+            now, shown = self._shown(visible)
+        except CdcError as error:
+            return self._unavailable(error)
+        infos = visible or {}
+        rows = view.table_rows(shown, infos, now)
+        return self._page(
+            "overview.html",
+            now=now,
+            total=len(rows),
+            wanted=wanted,
+            shown=listed(rows, wanted),
+            info=infos.get(wanted.pipeline, PipelineInfo()),
+            pipelines=sorted({row.pipeline for row in rows}),
+            restricted=visible is not None,
+        )
+
+    def of_dag(self, visible: Visible, dag_id: str) -> HTMLResponse:
+        """The tables of a DAG's pipeline, for the tab on the DAG."""
+        pipeline = _pipeline_of(visible, dag_id)
+        return self._foreign(dag_id) if pipeline is None else self.overview(visible, Listing(pipeline=pipeline))
+
+    def run(self, visible: Visible, pipeline: str | None, run_id: str, dag_id: str = "") -> HTMLResponse:
+        """What one run did with each table; also the tab on a run of a DAG, which gives the DAG in place of the pipeline."""
+        pipeline = pipeline or _pipeline_of(visible, dag_id)
+        if pipeline is None:
+            return self._foreign(dag_id)
+        try:
+            reader = self._reader()
+            now = reader.now()
+            allowed = visible is None or pipeline in visible
+            lines = reader.table_runs(pipeline, run_id=run_id, limit=RUN_TABLES) if allowed else ()
+        except CdcError as error:
+            return self._unavailable(error)
+        summary = run_summary(lines)
+        return self._page("run.html", now=now, pipeline=pipeline, run_id=run_id, lines=worst_first(lines), summary=summary, most=RUN_TABLES)
+
+    def table(self, visible: Visible, pipeline: str, name: str, page: int) -> HTMLResponse:
+        """One table with its last runs; what the visitor may not see looks the same as what is not there."""
+        try:
+            reader = self._reader()
+            now = reader.now()
+            allowed = visible is None or pipeline in visible
+            table = _table_of(name)
+            found = reader.overview(pipeline, table) if allowed and table else ()
+            if not found or table is None:
+                return self._page("missing.html", 404, now=now, pipeline=pipeline, name=name)
+            runs = reader.history(pipeline, table, limit=HISTORY)
+            gaps, unfinished = reader.archive_gaps(pipeline, table), reader.open_numbers(pipeline, table)
+            asked = reader.approvals(pipeline, table, limit=QUESTIONS)
+        except CdcError as error:
+            return self._unavailable(error)
+        info = (visible or {}).get(pipeline, PipelineInfo())
+        row = view.table_row(found[0], info, now)
+        history = History(runs=runs[::-1], info=info, now=now, fresh_at=found[0].state.progress.fresh_at)
+        return self._page(
+            "table.html",
+            now=now,
+            row=row,
+            runs=part_of(runs, page, RUNS),
+            charts=charts(history),
+            holds=holds(row, gaps, unfinished),
+            compared=last_comparison(row, runs),
+            changes=column_changes(runs),
+            questions=questions(asked, now),
+            actions=actions(pipeline, name),
+        )
+
+    def metrics(self, visible: Visible) -> Response:
+        """The figures of all tables that the visitor may see."""
+        try:
+            now, shown = self._shown(visible)
+        except CdcError as error:
+            return PlainTextResponse(str(error), 503)
+        return Response(openmetrics_text(table_families(shown, now)), media_type=CONTENT_TYPE)
+
+    def _shown(self, visible: Visible) -> tuple[datetime, tuple[TableOverview, ...]]:
+        """Returns the ledger's clock, and the tables that the visitor may see."""
+        reader = self._reader()
+        return reader.now(), tuple(item for item in reader.overview() if visible is None or item.state.pipeline in visible)
+
+    def _foreign(self, dag_id: str) -> HTMLResponse:
+        return self._page("foreign.html", 404, dag_id=dag_id)
+
+    def _unavailable(self, error: CdcError) -> HTMLResponse:
+        return self._page("unavailable.html", 503, error=str(error))
+
+    def _page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        return HTMLResponse(self._jinja.get_template(template).render(values), status_code=status)
+
+
+def _table_of(name: str) -> TableName | None:
+    try:
+        return TableName.parse(name)
+    except ValueError:
+        return None
+
+
+def _pipeline_of(visible: Visible, dag_id: str) -> str | None:
+    """Returns the pipeline of a DAG, None if the visitor sees none of that DAG."""
+    return next((name for name, info in (visible or {}).items() if dag_id in info.dag_ids), None)

@@ -1,0 +1,192 @@
+"""The status page in a real browser, inside Airflow's own page below a sub-path: Debian's Chromium, real login, real DAGs."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.airflow.stage import FILE
+from tests.browser import Tab, browser, chromium
+from tests.status_case import fill_ledger, fill_many
+
+SERVER = Path(__file__).with_name("api_server.py")
+FRAME = "document.querySelector('iframe').contentDocument"
+"""The page's own document, inside Airflow's."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """An API server and somebody who may read its DAGs."""
+
+    address: str
+    token: str
+
+
+@pytest.fixture(scope="module")
+def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "pipelines").mkdir()
+    for name in ("shop", "big"):
+        text = FILE.format(folder=folder, execution="fused", retries=0).replace("pipeline: shop", f"pipeline: {name}")
+        (folder / "pipelines" / f"{name}.yaml").write_text(text)
+    ledger = fill_ledger(folder / "ledger.db")
+    fill_many(ledger, "big", 1000)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}/airflow"
+    settings = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}",
+        "AIRFLOW__API__BASE_URL": address,
+        "CDC_OPS_LEDGER": ledger,
+        "CDC_OPS_PIPELINES": str(folder / "pipelines"),
+    }
+    log = folder / "server.log"
+    with log.open("w") as output:
+        command = [sys.executable, str(SERVER), str(port), str(folder / "token")]
+        server = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | settings)
+    try:
+        _wait_for(port, server, log)
+        yield Site(address, (folder / "token").read_text())
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + 120
+    while time.monotonic() < end and server.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"the API server does not listen: {log.read_text()[-4000:]}")
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    if chromium() is None and not os.environ.get("CI"):
+        pytest.skip("Chromium is not installed; next: apt-get install -y chromium")
+    folder = tmp_path_factory.mktemp("browser") / "profile"
+    folder.mkdir()
+    with browser(folder) as tab:
+        yield tab
+
+
+@pytest.fixture
+def visitor(site: Site, tab: Tab) -> Tab:
+    """The browser of somebody who has logged in."""
+    tab.call("Network.setCookie", name="_token", value=site.token, url=f"{site.address}/", httpOnly=True)
+    tab.console.clear()
+    tab.look()
+    return tab
+
+
+def until(tab: Tab, script: str) -> None:
+    """Waits until an expression is true in the page."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if tab.value(f"(() => {{ try {{ return Boolean({script}) }} catch (error) {{ return false }} }})()"):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"never true: {script}; the page says {tab.value('document.body.innerText')!r}")
+
+
+def complaints(tab: Tab) -> list[str]:
+    """What the browser refused because of the page's own rules."""
+    return [text for text in tab.console if "Content Security Policy" in text or "Refused" in text or "Blocked" in text]
+
+
+def test_without_a_login_no_table_is_shown(site: Site, tab: Tab) -> None:
+    tab.call("Network.clearBrowserCookies")
+    tab.look()
+    for path in ("cdc/ui", "cdc/table?pipeline=shop&name=shop.orders", "cdc/dag?dag_id=cdc_shop", "cdc/metrics"):
+        tab.open(f"{site.address}/{path}")
+        text = tab.value("document.body.innerText")
+        assert "shop" not in text
+        assert "401" in text or "authenticated" in text.lower()
+
+
+def test_airflows_page_shows_ours_in_its_frame_and_search_and_links_work_there(site: Site, visitor: Tab) -> None:
+    tab = visitor
+    tab.open(f"{site.address}/plugin/cdc")
+    until(tab, f"{FRAME}.querySelectorAll('table.tables tbody').length == 100 && {FRAME}.readyState == 'complete'")
+    assert tab.value(f"getComputedStyle({FRAME}.querySelector('.tile')).borderLeftWidth") == "4px", "the style sheet is not there"
+    tab.value(f"{FRAME}.querySelector('input[name=q]').value = 'shop order'; {FRAME}.querySelector('form.filters button').click()")
+    until(tab, f"{FRAME}.querySelectorAll('table.tables tbody').length == 2")
+    assert "q=shop+order" in tab.value(f"{FRAME}.location.search")
+    tab.value(f"{FRAME}.querySelector('a[href*=\"name=shop.orders\"]').click()")
+    until(tab, f"{FRAME}.querySelectorAll('figure svg[role=img]').length == 6")
+    assert tab.value(f"{FRAME}.querySelector('h1').innerText").startswith("shop.orders")
+    assert complaints(tab) == []
+
+
+def test_a_dag_has_a_tab_with_its_pipelines_tables(site: Site, visitor: Tab) -> None:
+    visitor.open(f"{site.address}/dags/cdc_shop/plugin/cdc-dag")
+    until(visitor, f"{FRAME}.querySelectorAll('table.tables tbody').length == 5")
+    assert "CDC tables" in visitor.value("document.body.innerText")
+    assert visitor.value(f"{FRAME}.querySelector('h1').innerText").split() == ["Pipeline", "shop", "paused"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["cdc/ui", "cdc/table?pipeline=shop&name=shop.orders", "cdc/table?pipeline=big&name=big.table_0007"])
+def test_text_can_be_read_and_nothing_is_wider_than_a_phone_in_light_and_dark(site: Site, visitor: Tab, scheme: str, path: str) -> None:
+    visitor.look(width=400, scheme=scheme)
+    visitor.open(f"{site.address}/{path}")
+    assert visitor.value("document.documentElement.scrollWidth <= innerWidth")
+    pairs = visitor.value(CONTRASTS)
+    assert len(pairs) > 20
+    assert [pair for pair in pairs if pair["contrast"] < 4.5] == []
+    dark = visitor.value("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, dark.removeprefix("rgb(").removesuffix(")").split(","))) < 384) is (scheme == "dark")
+    assert complaints(visitor) == []
+
+
+def test_a_thousand_tables_are_paged_sorted_and_filtered_by_links_alone(site: Site, visitor: Tab) -> None:
+    visitor.open(f"{site.address}/cdc/ui?pipeline=big")
+    assert visitor.value("document.querySelector('.tile').innerText").split() == ["1000", "of", "1005", "tables"]
+    for link, first in (("th[aria-sort] a[href*='sort=rows']", "big.table_0999"), ("nav.pager a[rel=next]", "big.table_0899")):
+        before = visitor.loaded
+        visitor.value(f'document.querySelector("{link}").click()')
+        visitor.wait(before)
+        assert visitor.value("document.querySelector('tbody th a').innerText") == first
+    before = visitor.loaded
+    visitor.value("document.querySelector('a.tile.failed').click()")
+    visitor.wait(before)
+    assert visitor.value("document.querySelectorAll('table.tables tbody').length") == 11
+    assert visitor.value("document.querySelectorAll('svg.bar[role=img][aria-label]').length") == 11
+    assert visitor.value("document.querySelectorAll('script').length") == 0
+
+
+CONTRASTS = """
+(() => {
+  const numbers = text => text.match(/[\\d.]+/g).map(Number);
+  const part = value => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const light = ([red, green, blue]) => 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
+  const behind = element => {
+    for (; element; element = element.parentElement) {
+      const colour = numbers(getComputedStyle(element).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
+    if (!own || !element.checkVisibility() || ["TITLE", "OPTION"].includes(element.tagName.toUpperCase())) continue;
+    const style = getComputedStyle(element);
+    const text = light(numbers(element instanceof SVGElement ? style.fill : style.color)), ground = light(behind(element));
+    const contrast = (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);
+    found.push({ text: element.textContent.trim().slice(0, 40), contrast });
+  }
+  return found;
+})()
+"""
+"""The contrast of each visible text with the colour behind it, by the formula of WCAG."""

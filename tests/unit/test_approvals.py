@@ -1,0 +1,186 @@
+"""Questions of refused tables: which a run asks, how an answer reaches the second try, and where people see them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from cdc_ops.cli import app
+from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision, asked_by, asks
+from cdc_ops.core.archive.completeness import gap_error
+from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings
+from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
+from cdc_ops.core.pipeline.table_settings import TableSettings
+from cdc_ops.core.run_cost import CostBasis, MaxCost, PlannedCost, RunCost, figure
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import CostRefusedError, DeletesRefusedError, NullKeyError, SchemaChangedError, from_payload
+from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
+from cdc_ops.steps.approvals import answer, approved_request, ask, question_of, withdraw
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.cost import check_table_cost
+from cdc_ops.steps.runs.table_groups import record_failure
+from cdc_ops.web.app import create_app
+from tests.alert_case import write_file
+
+ORDERS, ITEMS, QUIET = (TableName(schema="shop", name=name) for name in ("orders", "items", "quiet"))
+ASKED = Asked(decision=Decision.DELETES, deletes=70, rows=100)
+REFUSED = DeletesRefusedError("The comparison would delete 70 of 100 rows.", next="--accept-deletes 77%").asking(asks(ASKED))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStateStore]:
+    with open_store(f"sqlite:///{tmp_path}/ledger.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def context(store: SqlStateStore, tmp_path: Path) -> Context:
+    from cdc_ops.config.loading import load_pipeline
+
+    pipeline: Pipeline = load_pipeline(write_file(tmp_path, "  {}") / "shop.yaml")
+    settings = ApproveSettings(decisions=(Decision.DELETES,), users=("ann", "ben"), timeout=timedelta(hours=2))
+    return Context(pipeline=replace(pipeline, airflow=AirflowSettings(approve=settings)), store=store, connect=None)  # type: ignore[arg-type]
+
+
+def config(table: TableName) -> TableConfig:
+    return TableConfig(pipeline="shop", table=table, settings=TableSettings(), path="/lake/none")
+
+
+def request(run_id: str) -> RunRequest:
+    return RunRequest(run_id=run_id, trigger="manual", holder=run_id, kind=RunKind.RECONCILE)
+
+
+def refuse(context: Context, run_id: str, *tables: TableName) -> tuple[ApprovalRecord, ...]:
+    """The questions of a run whose tables were refused."""
+    for table in tables:
+        record_failure(context, request(run_id), config(table), REFUSED)
+    return ask(context, request(run_id), tuple(map(config, tables)))
+
+
+def test_what_is_asked_travels_with_the_error_from_spark() -> None:
+    assert asked_by(from_payload(REFUSED.to_payload())) == ASKED
+    assert asked_by(from_payload(NullKeyError("no key").to_payload())) is None
+    assert asked_by(None) is None
+
+
+def test_each_refused_table_has_a_question_of_its_own_and_others_have_none(context: Context, store: SqlStateStore) -> None:
+    record_failure(context, request("r1"), config(QUIET), NullKeyError("no key"))
+    questions = refuse(context, "r1", ORDERS, ITEMS)
+    assert [str(one.table) for one in questions] == ["shop.orders", "shop.items"]
+    assert {(one.asked, one.users, one.expires_at - one.asked_at) for one in questions} == {(ASKED, ("ann", "ben"), timedelta(hours=2))}
+    assert "--accept-deletes 77%" in questions[0].text
+    assert ask(context, request("r1"), (config(ORDERS), config(ITEMS), config(QUIET))) == questions, "a task that is tried again asks once"
+    assert len(store.approvals("shop")) == 2
+
+
+def test_nothing_is_asked_that_the_pipeline_does_not_name(context: Context, store: SqlStateStore) -> None:
+    silent = replace(context, pipeline=replace(context.pipeline, airflow=AirflowSettings()))
+    assert refuse(silent, "r1", ORDERS) == ()
+    assert store.approvals() == ()
+
+
+def test_later_runs_ask_again_only_when_the_question_is_answered_or_too_old(context: Context, store: SqlStateStore) -> None:
+    [first] = refuse(context, "r1", ORDERS)
+    assert refuse(context, "r2", ORDERS) == ()
+    assert len(refuse(context, "r2", ITEMS)) == 1
+    answer(store, first, ApprovalStatus.REFUSED, "ann")
+    [again] = refuse(context, "r3", ORDERS)
+    assert again.run_id == "r3"
+    short = replace(context.pipeline.airflow.approve, timeout=timedelta(0))
+    assert refuse(replace(context, pipeline=replace(context.pipeline, airflow=AirflowSettings(approve=short))), "r4", QUIET)
+    assert refuse(context, "r5", QUIET), "nobody answers a question whose time is over"
+
+
+def test_only_a_grant_of_its_own_run_reaches_the_second_try_of_a_table(context: Context, store: SqlStateStore) -> None:
+    orders, items, quiet = refuse(context, "r1", ORDERS, ITEMS, QUIET)
+    answer(store, orders, ApprovalStatus.GRANTED, "ann")
+    answer(store, items, ApprovalStatus.REFUSED, "ben")
+    answer(store, quiet, ApprovalStatus.TIMED_OUT, "")
+    granted = approved_request(store, request("r1"), config(ORDERS))
+    assert granted.approval is not None
+    assert (granted.approval.who, granted.approved_deletes, granted.accept_deletes) == ("ann", 70, 0)
+    for run_id, table in (("r2", ORDERS), ("r1", ITEMS), ("r1", QUIET)):
+        assert approved_request(store, request(run_id), config(table)).approval is None
+
+
+def test_a_run_that_ends_withdraws_what_nobody_has_answered(context: Context, store: SqlStateStore) -> None:
+    orders, _ = refuse(context, "r1", ORDERS, ITEMS)
+    answer(store, orders, ApprovalStatus.GRANTED, "ann")
+    assert {one.subject: one.status for one in withdraw(store, "shop", "r1")} == {
+        "shop.orders": ApprovalStatus.GRANTED,
+        "shop.items": ApprovalStatus.WITHDRAWN,
+    }
+    late = question_of(store, "shop", ITEMS, "r1")
+    assert late is not None
+    assert answer(store, late, ApprovalStatus.GRANTED, "ann").status is ApprovalStatus.WITHDRAWN
+    assert refuse(context, "r2", ITEMS)
+
+
+def test_status_and_the_page_of_a_table_show_questions_and_answers(
+    context: Context, store: SqlStateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, _ = refuse(context, "r1", ORDERS, ITEMS)
+    answer(store, orders, ApprovalStatus.REFUSED, "<ann>")
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path}/ledger.db")
+    shown = " ".join(CliRunner().invoke(app, ["status"]).output.split())
+    assert "shop.items: run r1 waits for an answer of ann, ben in Airflow, until" in shown
+    assert "delete 70 of 100 rows?" in shown
+    assert "shop.orders: run r1" not in shown, "it is answered"
+    told = {item["state"]["table"]["name"]: item["approvals"] for item in json.loads(CliRunner().invoke(app, ["status", "--json"]).output)}
+    assert [(one["status"], one["who"]) for one in told["orders"]] == [("refused", "<ann>")]
+    assert [(one["status"], one["asked"]["deletes"], one["users"]) for one in told["items"]] == [("asked", 70, ["ann", "ben"])]
+    client = TestClient(create_app(lambda: open_reader(f"sqlite:///{tmp_path}/ledger.db")))
+    page = client.get("/table?pipeline=shop&name=shop.orders").text
+    assert "delete 70 of 100 rows: refused by &lt;ann&gt; at " in page
+    assert "waits for an answer of ann, ben" in client.get("/table?pipeline=shop&name=shop.items").text
+
+
+def test_a_granted_cost_lets_through_a_tenth_more_and_nothing_beyond(store: SqlStateStore, context: Context) -> None:
+    table = TableConfig(pipeline="shop", table=ORDERS, settings=TableSettings.of(max_cost=MaxCost(rows=100)), path="/lake/none")
+    with pytest.raises(CostRefusedError) as caught:
+        check_table_cost(context, request("r1"), table, cost_of(1_000))
+    record_failure(context, request("r1"), table, caught.value)
+    settings = replace(context.pipeline.airflow.approve, decisions=(Decision.COST,))
+    here = replace(context, pipeline=replace(context.pipeline, airflow=AirflowSettings(approve=settings)))
+    [question] = ask(here, request("r1"), (table,))
+    assert question.asked.words.startswith("begin what costs 1,000 rows")
+    answer(store, question, ApprovalStatus.GRANTED, "ann")
+    granted = approved_request(store, request("r1"), table)
+    check_table_cost(context, granted, table, cost_of(1_100))
+    with pytest.raises(CostRefusedError, match="above its limit"):
+        check_table_cost(context, granted, table, cost_of(1_101))
+
+
+def cost_of(rows: int) -> PlannedCost:
+    cost = RunCost(rows=figure(rows, CostBasis.COUNTED))
+    return PlannedCost(all=cost, new=cost)
+
+
+def test_a_granted_change_of_columns_is_a_full_resync_of_that_table_and_a_granted_gap_is_accepted_for_that_table_only(
+    store: SqlStateStore, context: Context
+) -> None:
+    gap = Gap(stream="t/0", low=(10,), high=(20,))
+    for table in (ORDERS, ITEMS):
+        store.report_gaps(store.acquire("shop", table, "a", ttl=timedelta(minutes=1), live=True), [gap])
+    settings = replace(context.pipeline.airflow.approve, decisions=(Decision.GAP, Decision.COLUMNS))
+    here = replace(context, pipeline=replace(context.pipeline, airflow=AirflowSettings(approve=settings)))
+    record_failure(context, request("r1"), config(ORDERS), gap_error("shop.orders", (gap,), ()))
+    changed = SchemaChangedError("Table shop.quiet changed.").asking(asks(Asked(decision=Decision.COLUMNS)))
+    record_failure(context, request("r1"), config(QUIET), changed)
+    for question in ask(here, request("r1"), (config(ORDERS), config(QUIET))):
+        for _ in range(2):  # a task that is tried again
+            answer(store, question, ApprovalStatus.GRANTED, "ann")
+    assert {str(one.table): (one.status.value, one.decision and one.decision.who) for one in store.archive_gaps("shop")} == {
+        "shop.orders": ("accepted", "ann"),
+        "shop.items": ("open", None),
+    }
+    assert approved_request(store, request("r1"), config(ORDERS)).kind is RunKind.RECONCILE
+    again = approved_request(store, request("r1"), config(QUIET))
+    assert (again.kind, again.mode, again.tables, again.run_id) == (RunKind.RESYNC, ResyncMode.FULL, ("shop.quiet",), "r1")
