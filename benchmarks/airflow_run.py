@@ -8,12 +8,12 @@ import json
 import os
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from benchmarks import _rows
-from benchmarks._harness import BENCH, DATABASE, LOCAL, ROOT, Measured, Series, arguments, ensure_rows, report, running_server
+from benchmarks._harness import BENCH, DATABASE, LOCAL, Measured, Series, arguments, ensure_rows, report, running_server
 from benchmarks.increment import change
 from cdc_ops.demo.airflow.api import AirflowApi
 from cdc_ops.demo.airflow.home import PROCESSES, AirflowHome
@@ -59,7 +59,7 @@ def machine_seconds() -> float:
 
 def prepare(server: DatabaseServer, table: str, spark: str) -> tuple[Layout, AirflowHome, AirflowApi]:
     """Writes the pipelines, and starts Airflow."""
-    layout = Layout(root=BENCH / "work" / "bench_airflow", repository=ROOT)
+    layout = replace(Layout.default(), root=BENCH / "work" / "bench_airflow")
     stop_all(layout.services)
     shutil.rmtree(layout.root, ignore_errors=True)
     for folder in (layout.logs, layout.pipelines, layout.ledger.parent):

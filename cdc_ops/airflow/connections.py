@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from airflow.sdk import BaseHook, Connection
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
@@ -17,12 +18,18 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind
 from cdc_ops.errors import ConfigError
 
 LEDGER_CONNECTION: Final = "cdc_ops_ledger"
+SPARK_TYPE: Final = "cdc_ops_spark"
+"""The connection type with our form, whose host is the master as it is."""
+
+SECTION: Final = "cdc_ops"
+OPTIONS: Final = ("ledger", "jars")
+"""Settings that Airflow's configuration may hold; `provider_info` describes them."""
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 _TYPES: Final = {
-    SourceKind.MYSQL: ("mysql", "mariadb", "generic"),
-    SourceKind.MARIADB: ("mariadb", "mysql", "generic"),
-    SourceKind.POSTGRES: ("postgres", "postgresql", "generic"),
+    SourceKind.MYSQL: ("mysql", "mariadb", "cdc_ops_mysql", "generic"),
+    SourceKind.MARIADB: ("mariadb", "mysql", "cdc_ops_mysql", "generic"),
+    SourceKind.POSTGRES: ("postgres", "postgresql", "cdc_ops_postgres", "generic"),
 }
 _SCHEMES: Final = {SourceKind.MYSQL: "mysql", SourceKind.MARIADB: "mariadb", SourceKind.POSTGRES: "postgresql"}
 _MASTER: Final = re.compile(r"^(local(-cluster)?(\[[\d*, ]+\])?|yarn(://.*)?|(spark|k8s)://.+)$")
@@ -57,9 +64,17 @@ def check_spark(pipeline: Pipeline) -> str:
     Raises:
         ConfigError: the connection is missing, or names no master.
     """
-    name = pipeline.spark.connection
+    return named_master(pipeline.spark.connection)[1]
+
+
+def named_master(name: str) -> tuple[Connection, str]:
+    """Returns a Spark connection and the master that it names.
+
+    Raises:
+        ConfigError: the connection is missing, or names no master.
+    """
     connection = find_connection(name, _SPARK_EXAMPLE.format(name=name))
-    master = _master(connection.conn_type or "", connection.host or "", connection.port)
+    master = _master(connection.conn_type or "", (connection.host or "").strip(), connection.port)
     if not master:
         raise ConfigError(
             f"The Airflow connection {name!r} (type {connection.conn_type!r}, host {connection.host!r}) does not name a Spark master.",
@@ -67,7 +82,7 @@ def check_spark(pipeline: Pipeline) -> str:
             data=_NOTHING,
             next=f"For this machine: {_SPARK_EXAMPLE.format(name=name)}; for a cluster: host 'spark://master:7077' or 'yarn'.",
         )
-    return master
+    return connection, master
 
 
 def deploy_mode(pipeline: Pipeline) -> str:
@@ -77,11 +92,15 @@ def deploy_mode(pipeline: Pipeline) -> str:
 
 
 def ledger_url(environ: Mapping[str, str] = os.environ) -> str:
-    """Returns the ledger's URL: the variable `CDC_OPS_LEDGER`, else the Airflow connection `cdc_ops_ledger`, else the file of this machine.
+    """Returns the ledger's URL.
+
+    That is the variable `CDC_OPS_LEDGER`, else `ledger` in Airflow's section `[cdc_ops]`, else the Airflow connection `cdc_ops_ledger`,
+    else the file of this machine.
 
     Raises:
         ConfigError: the variable or the connection cannot be meant.
     """
+    environ = with_airflow_settings(environ)
     settings = load_settings(environ)
     if environ.get("CDC_OPS_LEDGER", "").strip():
         return settings.ledger
@@ -89,9 +108,18 @@ def ledger_url(environ: Mapping[str, str] = os.environ) -> str:
         connection = BaseHook.get_connection(LEDGER_CONNECTION)
     except AirflowNotFoundException:
         return settings.ledger
-    if (connection.conn_type or "").lower() == "sqlite":
+    kind = (connection.conn_type or "").lower()
+    if kind == "sqlite":
         return f"sqlite:///{connection.host or connection.schema}"
-    return _rendered(connection, (connection.conn_type or "").lower())
+    return _rendered(connection, kind.removeprefix("cdc_ops_"))
+
+
+def with_airflow_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns environment variables, those that are not set filled in from the section `[cdc_ops]` of Airflow's configuration."""
+    given = {f"CDC_OPS_{option.upper()}": str(conf.get(SECTION, option, fallback="") or "") for option in OPTIONS}
+    if given["CDC_OPS_LEDGER"]:
+        mask_secret(given["CDC_OPS_LEDGER"])
+    return {**given, **{name: value for name, value in environ.items() if value.strip() or name not in given}}
 
 
 def find_connection(name: str, remedy: str) -> Connection:
@@ -131,7 +159,7 @@ def _rendered(connection: Connection, scheme: str) -> str:
             data=_NOTHING,
             next="Correct its host and port. In a connection that is written as a URL, percent-encode the password, or write it as JSON.",
         ) from None
-    options = {name: value for name, value in extras(connection).items() if name.startswith("ssl") and isinstance(value, str)}
+    options = {name: value for name, value in extras(connection).items() if name.startswith("ssl") and isinstance(value, str) and value}
     text = replace(parts, options=tuple(sorted(options.items()))).render()
     mask_secret(text)
     return text
@@ -139,7 +167,7 @@ def _rendered(connection: Connection, scheme: str) -> str:
 
 def _master(kind: str, host: str, port: int | None) -> str:
     """The master as Spark's hook puts it together, "" if that is none."""
-    whole = kind == "spark" and ("://" in host or not port)
+    whole = kind == SPARK_TYPE or (kind == "spark" and ("://" in host or not port))
     text = host if whole else f"{kind}://{host}" if host or kind == "yarn" else ""
     return (f"{text}:{port}" if port else text) if _MASTER.match(text) else ""
 

@@ -5,6 +5,7 @@ in the ledger, where a retry finds it unchanged.
 """
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -17,7 +18,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cdc_ops.airflow.alerts.run_end import note_failure, tell_receivers
 from cdc_ops.airflow.assets import emit, told_batches
-from cdc_ops.airflow.connections import check_spark, source_url
+from cdc_ops.airflow.connections import check_spark, source_url, with_airflow_settings
 from cdc_ops.airflow.exceptions import RetryableRunError, tables_failed, translated
 from cdc_ops.airflow.job_files import expire_journals, summary
 from cdc_ops.airflow.metrics import publish_metrics
@@ -28,6 +29,7 @@ from cdc_ops.config.settings import load_settings
 from cdc_ops.core.approvals import answer_text
 from cdc_ops.core.operation.job import Step
 from cdc_ops.core.phases import phases_text
+from cdc_ops.core.pipeline.extras import install_command
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.run_cost import cost_text
 from cdc_ops.errors import CdcError, EnvironmentSetupError
@@ -267,10 +269,10 @@ def preflight(pipeline: Pipeline) -> None:
             f"The Airflow connection {pipeline.spark.connection!r} names {master}, and this worker cannot talk to Kubernetes.",
             why="Airflow's Spark hook asks Kubernetes for the driver, with a client that is not installed.",
             data="Nothing was read or written; the watermark stays.",
-            next="pip install apache-airflow-providers-cncf-kubernetes",
+            next=install_command("kubernetes"),
         )
     application_environment(pipeline)
-    folder = pipeline.spark.jars or load_settings().jars
+    folder = pipeline.spark.jars or load_settings(with_airflow_settings(os.environ)).jars
     if folder:
         jars.jar_list(Path(folder))
 

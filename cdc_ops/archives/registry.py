@@ -5,7 +5,8 @@ from typing import Any
 
 from cdc_ops.archives.base import Archive
 from cdc_ops.core.pipeline.archive_config import store_options
-from cdc_ops.errors import ConfigError, EnvironmentSetupError
+from cdc_ops.core.pipeline.extras import missing_package
+from cdc_ops.errors import ConfigError
 
 
 def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
@@ -32,12 +33,7 @@ def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
     try:
         return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), store_options(options or {}))
     except ImportError as error:
-        raise EnvironmentSetupError(
-            f"The Python package that reads {scheme}:// archives is not installed.",
-            why=str(error),
-            data="Nothing was read.",
-            next="Install s3fs for s3://, ossfs for oss://, adlfs for abfs://, gcsfs for gs://.",
-        ) from None
+        raise missing_package(url, str(error)) from None
     except ValueError as error:
         raise ConfigError(
             f"{url!r} is not the URL of an archive.", why=str(error), data="Nothing was read.", next="Correct the URL."

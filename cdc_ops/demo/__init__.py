@@ -1,6 +1,6 @@
 """The demo behind `make demo`: a real shop database, a Delta lake and real Airflow runs between them, all controlled from outside.
 
-    layout      the demo's folders and files, below .local/demo
+    layout      the demo's folders and files, below .local/demo of a clone, or ~/.cdc-ops/demo
     shop        the source: a MariaDB server with the tables `sales` and `orders`
     writer      a process that keeps changing `orders`
     services    background processes, their pid files, and how they are stopped

@@ -7,6 +7,7 @@ down     stops processes that are still running
 """
 
 import argparse
+import os
 import signal
 import sys
 import traceback
@@ -38,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=("up", "ui", "archive", "down"))
     command = parser.parse_args(arguments).command
     layout, screen = Layout.default(ARCHIVE_PIPELINE if command == "archive" else PIPELINE), Screen(Console())
+    os.environ["CDC_OPS_CACHE"] = str(layout.cache)  # this process unpacks the servers
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     if command == "down":
@@ -111,13 +113,13 @@ def _tell_where(stage: Stage, layout: Layout, screen: Screen, *, stays: bool) ->
     if stays:
         screen.line(f"  Airflow     {stage.login.address}   user {USER}   password {stage.login.password}   (menu: Browse, CDC)")
     else:
-        screen.line("  Airflow     is stopped; 'make demo-ui' leaves Airflow, MariaDB and the writer running")
+        screen.line(f"  Airflow     is stopped; '{layout.command}ui' leaves Airflow, MariaDB and the writer running")
     screen.line(f"  Delta       {layout.lake}")
     screen.line(f"  logs        {layout.logs}")
     screen.line(f"  ledger      . {layout.environment} && cdc-ops status")
     if stays:
         screen.line(f"  another run . {layout.environment} && cdc-ops plan    # what the next run would do; the writer works again")
-        screen.line("  stop it     make demo-down")
+        screen.line(f"  stop it     {layout.command}down")
 
 
 def _conclude(screen: Screen, *, good: bool, clean: bool) -> None:

@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> int:
     """Answers requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # other output, also Spark's, goes to the log
-    layout = Layout(root=Path(arguments[0]), repository=Layout.default().repository, pipeline=arguments[1])
+    layout = replace(Layout.default(arguments[1]), root=Path(arguments[0]))
     from cdc_ops.config.loading import load_pipelines
     from cdc_ops.lake.spark.session import build_session
 

@@ -1,7 +1,10 @@
 """The folders and files of the demo; outside the data path."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from cdc_ops.config.settings import load_settings
 
 PIPELINE = "shop"
 ARCHIVE_PIPELINE = "shop_events"
@@ -16,21 +19,35 @@ class Layout:
 
     Args:
         root: The demo's folder; every new demo removes and creates it.
-        repository: The clone that the demo runs.
+        dags: Airflow's DAG folder, with the pipeline files.
+        jars: The folder of Delta's jars and the JDBC drivers.
+        cache: The folder that later demos use again: the unpacked database server, an empty Airflow database.
+        command: The command that runs a part of the demo, up to the part's name.
         pipeline: The name of one of its pipelines.
         endpoint: URL of the object store that holds the archive, "" if the pipeline reads no archive.
     """
 
     root: Path
-    repository: Path
+    dags: Path
+    jars: Path
+    cache: Path
+    command: str = "python -m cdc_ops.demo "
     pipeline: str = PIPELINE
     endpoint: str = ""
 
     @classmethod
     def default(cls, pipeline: str = PIPELINE) -> "Layout":
-        """Returns the layout of the clone that holds this file."""
-        repository = Path(__file__).resolve().parents[2]
-        return cls(root=repository / ".local" / "demo", repository=repository, pipeline=pipeline)
+        """Returns the layout of the clone that holds this file; of an installed package, one below `CDC_OPS_HOME`."""
+        package = Path(__file__).resolve().parents[1]
+        clone = package.parent
+        if (clone / "dags" / "pipelines").is_dir() and (clone / "pyproject.toml").is_file():
+            local = clone / ".local"
+            folders = {"root": local / "demo", "dags": clone / "dags", "jars": local / "jars", "cache": local / "cache"}
+            return cls(**folders, command="make demo-", pipeline=pipeline)
+        settings = load_settings(os.environ)
+        cache = Path(os.environ.get("CDC_OPS_CACHE") or settings.home / "cache").absolute()
+        jars = (settings.jars or settings.home / "jars").absolute()
+        return cls(root=settings.home / "demo", dags=package / "demo" / "dags", jars=jars, cache=cache, pipeline=pipeline)
 
     @property
     def dag_id(self) -> str:
@@ -83,21 +100,6 @@ class Layout:
         return self.root / "env.sh"
 
     @property
-    def jars(self) -> Path:
-        """Returns the folder of Delta's jars and the JDBC drivers."""
-        return self.repository / ".local" / "jars"
-
-    @property
-    def cache(self) -> Path:
-        """Returns the folder that later demos use again: the unpacked database server, an empty Airflow database."""
-        return self.repository / ".local" / "cache"
-
-    @property
-    def dags(self) -> Path:
-        """Returns Airflow's DAG folder, in the clone."""
-        return self.repository / "dags"
-
-    @property
     def spark_server(self) -> Path:
         """Returns the folder of the Spark server that the second half of the story works on."""
         return self.root / "spark-server"
@@ -109,7 +111,7 @@ class Layout:
 
     @property
     def shipped_pipelines(self) -> Path:
-        """Returns the folder of the pipeline files in the clone."""
+        """Returns the folder of the pipeline files that the demo copies."""
         files = self.dags / "pipelines"
         return files / "examples" / "archive" if self.pipeline == ARCHIVE_PIPELINE else files
 

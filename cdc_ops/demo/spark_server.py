@@ -12,7 +12,7 @@ _MEMORY: Final = "1g"
 
 
 def copy_pipelines(layout: Layout) -> None:
-    """Copies the pipeline files of the clone into the demo's folder."""
+    """Copies the pipeline files into the demo's folder."""
     layout.pipelines.mkdir(parents=True)
     for path in layout.shipped_pipelines.glob("*.yaml"):
         shutil.copyfile(path, layout.pipelines / path.name)

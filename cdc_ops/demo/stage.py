@@ -21,6 +21,7 @@ from cdc_ops.demo.spark_server import copy_pipelines
 from cdc_ops.demo.writer import WriterProcess
 from cdc_ops.dev.mariadb import MariaDBServer
 from cdc_ops.dev.processes import stop_from_pidfile
+from cdc_ops.lake.spark import jars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,8 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
     for folder in (layout.logs, layout.lake, layout.staging, layout.ledger.parent):
         folder.mkdir(parents=True)
     copy_pipelines(layout)
+    with screen.step("making sure that the jars are there"):
+        jars.fetch(layout.jars)
     airflow = AirflowHome(layout, outlive=outlive)
     with screen.step("preparing Airflow's folder"):
         login = airflow.prepare()

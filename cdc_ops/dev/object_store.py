@@ -27,7 +27,7 @@ class ObjectStore:
             from moto.server import ThreadedMotoServer
         except ImportError as error:
             raise EnvironmentSetupError(
-                "The S3 endpoint for tests is not installed.", why=str(error), next="Install the extra 'dev' of this package again."
+                "The S3 endpoint on loopback is not installed.", why=str(error), next="Install it: pip install 'cdc-ops[demo]'."
             ) from None
         os.environ.update({name: value for name, value in LOGIN.items() if name not in os.environ})
         logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line per request otherwise

@@ -6,14 +6,22 @@ from typing import Any
 
 from fsspec.core import url_to_fs
 
+from cdc_ops.core.pipeline.extras import missing_package
+
 
 def open_filesystem(path: str) -> tuple[Any, str]:
     """Returns the file system of a path or URI and the path in it.
 
     Listings are not cached: a worker lives long, and other processes write what it looks for.
+
+    Raises:
+        EnvironmentSetupError: the package for this kind of store is not installed.
     """
     plain = path.removeprefix("file:") if path.startswith("file:/") and not path.startswith("file://") else path
-    filesystem, inner = url_to_fs(plain, use_listings_cache=False)
+    try:
+        filesystem, inner = url_to_fs(plain, use_listings_cache=False)
+    except ImportError as error:
+        raise missing_package(path, str(error)) from None
     return filesystem, inner.rstrip("/")
 
 

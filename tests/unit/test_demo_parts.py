@@ -63,7 +63,7 @@ def test_a_password_on_a_command_line_is_found_while_its_process_runs() -> None:
 
 
 def test_all_that_the_runs_write_is_searched(tmp_path: Path) -> None:
-    layout = Layout(root=tmp_path / "demo", repository=tmp_path)
+    layout = replace(Layout.default(), root=tmp_path / "demo")
     places = (layout.logs, layout.airflow, layout.staging, layout.lake, layout.ledger.parent)
     for place in places:
         (place / "deep").mkdir(parents=True)
@@ -152,13 +152,13 @@ def test_what_an_outer_airflow_or_spark_has_set_does_not_reach_the_demo() -> Non
 
 
 def test_the_settings_hold_no_secret_and_stay_below_the_demos_folder(tmp_path: Path) -> None:
-    settings = Layout(root=tmp_path / "demo", repository=tmp_path).settings()
+    settings = replace(Layout.default(), root=tmp_path / "demo").settings()
     assert not [name for name in settings if "CONN" in name]
     assert settings["CDC_OPS_LEDGER"] == f"sqlite:///{tmp_path}/demo/ledger/ledger.db"
 
 
 def test_airflows_password_is_only_in_the_file_that_airflow_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = Layout(root=tmp_path / "demo", repository=tmp_path)
+    layout = replace(Layout.default(), root=tmp_path / "demo")
     layout.root.mkdir()
     monkeypatch.setattr(AirflowHome, "_provide_database", lambda _: None)
     login = AirflowHome(layout).prepare()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cdc_ops.core.pipeline.airflow_settings import JsonMapping
+from cdc_ops.core.pipeline.extras import install_command
 from cdc_ops.errors import ConfigError
 
 _POD: Final = "pod_override"
@@ -28,7 +29,7 @@ def _pod(pod: Any, origin: str, field: str) -> Any:
     try:
         from airflow.providers.cncf.kubernetes.pod_generator import PodGenerator  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
-        raise _unusable(origin, field, str(error), "pip install apache-airflow-providers-cncf-kubernetes") from error
+        raise _unusable(origin, field, str(error), install_command("kubernetes")) from error
     try:
         made = PodGenerator.deserialize_model_dict(pod)
         kept = PodGenerator.serialize_pod(made)

@@ -17,9 +17,10 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 import cdc_ops
-from cdc_ops.airflow.connections import check_spark, deploy_mode, extras, find_connection, source_url
+from cdc_ops.airflow.connections import check_spark, deploy_mode, extras, find_connection, source_url, with_airflow_settings
 from cdc_ops.airflow.exceptions import tables_failed, translated
 from cdc_ops.airflow.spark.client_process import ClientProcess
+from cdc_ops.airflow.spark.hook import CdcSparkHook
 from cdc_ops.airflow.spark.links import SparkHistoryLink, TablesLink
 from cdc_ops.airflow.spark.pending_work import count_attempts, errors_of, named, open_work, record_progress, take_leases
 from cdc_ops.airflow.task_context import TaskContext, label, opened, planned_tables
@@ -153,7 +154,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         own = Path(sys.executable).parent / "spark-submit"
         if own.exists() and not extra.get("spark-binary"):
             self._spark_binary = str(own)
-        folder = self.pipeline.spark.jars or load_settings(os.environ).jars
+        folder = self.pipeline.spark.jars or load_settings(with_airflow_settings(os.environ)).jars
         if folder:
             self.jars = jars.jar_list(Path(folder))
         elif "spark.jars" not in (self.conf or {}):
@@ -165,14 +166,27 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         """Gives the driver of a small job the JVM for it, if the driver is a process of this machine."""
         if not job.small or deploy_mode(self.pipeline) == "cluster":
             return NOTHING
-        folder = load_settings(os.environ).classes if own_spark else None  # of another Spark it is not known where its classes are
+        folder = (
+            load_settings(with_airflow_settings(os.environ)).classes if own_spark else None
+        )  # of another Spark it is not known where its classes are
         archive = archive_use(folder, (self.jars or "").split(","), os.environ, writes=job.step in _MERGING)
         chosen = dict(self.pipeline.spark.conf)
         self.conf = {**(self.conf or {}), **driver_conf(chosen, os.environ, small=True, archive=archive.options)}
         return archive
 
     def _get_hook(self) -> SparkSubmitHook:
-        hook = super()._get_hook()
+        """Returns the hook with what the pipeline sets: other arguments of Airflow's own operator are not handed on."""
+        hook = CdcSparkHook(
+            self._conn_id,
+            conf=self.conf,
+            jars=self.jars,
+            packages=self.packages,
+            exclude_packages=self.exclude_packages,
+            driver_memory=self._driver_memory,
+            name=self.name,
+            application_args=self.application_args,
+            spark_binary=self._spark_binary,
+        )
         hook._env = application_environment(self.pipeline)
         return hook
 

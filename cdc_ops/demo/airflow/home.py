@@ -94,7 +94,7 @@ class AirflowHome:
     Args:
         layout: The demo's folders and files.
         outlive: True if the processes keep running after the one that started them.
-        dags: A DAG folder in place of the clone's.
+        dags: A DAG folder in place of the demo's own.
     """
 
     def __init__(self, layout: Layout, *, outlive: bool = False, dags: Path | None = None) -> None:

@@ -43,13 +43,8 @@ def probe_folder(path: str) -> None:
             for folder in made:
                 with suppress(Exception):  # an object store has no folders; one that is not empty stays
                     filesystem.rmdir(folder)
-    except ImportError as error:
-        raise EnvironmentSetupError(
-            f"The Python package to write to {path} is not installed.",
-            why=str(error),
-            data="Nothing was written.",
-            next="Install it: pip install 'cdc-ops[s3]' for s3a://.",
-        ) from None
+    except EnvironmentSetupError:
+        raise
     except Exception as error:  # each kind of store has errors of its own
         raise LakeError(
             f"cdc-ops cannot write to {path}.",
