@@ -117,6 +117,10 @@ bench: jars servers ## Side-by-side measurements against peers; prints ratios
 soak: jars servers ## Eight writers and increments beside each other on MariaDB and MySQL, 5 minutes each; then lake = source
 	@for server in mariadb mysql; do $(say) "soak on $$server"; $(BIN)/python -m tests.soak --server $$server --seconds 300; done
 
+.PHONY: wheel-check
+wheel-check: jars ## The wheel, built and installed into an environment of its own: command line, starter, Airflow, the demo (WITHOUT=demo)
+	@$(BIN)/python -m tests.wheel_check $(if $(WITHOUT),--without-$(WITHOUT))
+
 .PHONY: mutants
 mutants: jars servers ## Breaks the mechanisms behind the guarantees one by one; a test has to notice each (WITHOUT=spark, ONLY="name ...")
 	@$(BIN)/python -m tests.mutants $(if $(WITHOUT),--without-$(WITHOUT)) $(if $(ONLY),--only $(ONLY))

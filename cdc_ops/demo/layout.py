@@ -42,8 +42,14 @@ class Layout:
         clone = package.parent
         if (clone / "dags" / "pipelines").is_dir() and (clone / "pyproject.toml").is_file():
             local = clone / ".local"
-            folders = {"root": local / "demo", "dags": clone / "dags", "jars": local / "jars", "cache": local / "cache"}
-            return cls(**folders, command="make demo-", pipeline=pipeline)
+            return cls(
+                root=local / "demo",
+                dags=clone / "dags",
+                jars=local / "jars",
+                cache=local / "cache",
+                command="make demo-",
+                pipeline=pipeline,
+            )
         settings = load_settings(os.environ)
         cache = Path(os.environ.get("CDC_OPS_CACHE") or settings.home / "cache").absolute()
         jars = (settings.jars or settings.home / "jars").absolute()

@@ -1,10 +1,12 @@
 """The status page in a real browser, inside Airflow's own page below a sub-path: Debian's Chromium, real login, real DAGs."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +24,11 @@ FRAME = "document.querySelector('iframe').contentDocument"
 
 @dataclass(frozen=True)
 class Site:
-    """An API server and somebody who may read its DAGs."""
+    """An API server, somebody who may read its DAGs, and somebody who may add connections."""
 
     address: str
     token: str
+    admin: str
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +57,7 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]
         server = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | settings)
     try:
         _wait_for(port, server, log)
-        yield Site(address, (folder / "token").read_text())
+        yield Site(address, (folder / "token").read_text(), (folder / "token.admin").read_text())
     finally:
         server.terminate()
         server.wait(30)
@@ -190,3 +193,47 @@ CONTRASTS = """
 })()
 """
 """The contrast of each visible text with the colour behind it, by the formula of WCAG."""
+
+
+def pressed(tab: Tab, text: str) -> None:
+    """Presses the button of Airflow's page that says so."""
+    button = f"[...document.querySelectorAll('button')].find(one => one.innerText.trim() === '{text}')"
+    until(tab, f"{button} && !{button}.disabled")
+    tab.value(f"{button}.click()")
+
+
+def typed(tab: Tab, selector: str, text: str, *, choose: bool = False) -> None:
+    """Types into a field of Airflow's page, and chooses what is found there, as a person does."""
+    until(tab, f"document.querySelector('{selector}')")
+    tab.value(f"document.querySelector('{selector}').focus()")
+    tab.call("Input.insertText", text=text)
+    for kind in ("rawKeyDown", "keyUp") if choose else ():
+        tab.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
+
+
+def test_the_form_of_a_spark_connection_asks_for_the_master_and_stores_what_is_chosen(site: Site, tab: Tab) -> None:
+    tab.call("Network.setCookie", name="_token", value=site.admin, url=f"{site.address}/", httpOnly=True)
+    tab.look()
+    tab.open(f"{site.address}/connections")
+    pressed(tab, "Add Connection")
+    typed(tab, "input[name=connection_id]", "spark_cluster")
+    typed(tab, "[role=dialog] input[role=combobox]", "CDC: Spark", choose=True)
+    typed(tab, "input[name=host]", "spark://master:7077")
+    shown = tab.value("document.querySelector('[role=dialog]').innerText")
+    assert "Master" in shown
+    assert "Port" not in shown
+    assert "there is no default" in tab.value("document.querySelector('input[name=host]').placeholder")
+    pressed(tab, "Extra Fields")
+    typed(tab, "#element_deploy-mode input", "client", choose=True)
+    typed(tab, "#element_queue", "etl")
+    pressed(tab, "Save")
+    until(tab, "!document.querySelector('[role=dialog]') && document.body.innerText.includes('spark_cluster')")
+    asked = urllib.request.Request(f"{site.address}/api/v2/connections/spark_cluster", headers={"Authorization": f"Bearer {site.admin}"})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        stored = json.load(answer)
+    extra = {name: value for name, value in json.loads(stored["extra"]).items() if value}
+    assert (stored["conn_type"], stored["host"], extra) == (
+        "cdc_ops_spark",
+        "spark://master:7077",
+        {"deploy-mode": "client", "queue": "etl"},
+    )

@@ -1,6 +1,7 @@
-"""What the package imports is declared in pyproject.toml, so that no other package decides whether it is there."""
+"""What the package imports is declared in pyproject.toml, so that no other package decides whether it is there; extras bring the rest."""
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -10,6 +11,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from cdc_ops.archives.registry import open_archive
+from cdc_ops.core.pipeline.extras import EXTRAS, missing_package
+from cdc_ops.errors import EnvironmentSetupError
+from cdc_ops.lake.file_io import open_filesystem
+from cdc_ops.lake.spark.probes import probe_folder
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -43,3 +50,37 @@ def test_every_import_of_another_package_is_declared(for_developers: bool, extra
     assert expected in names
     providers, known = packages_distributions(), declared(*extras)
     assert {name for name in names if not known & {canonicalize_name(found) for found in providers[name]}} == set()
+
+
+@pytest.mark.parametrize(
+    ("package", "url", "extra"), [("ossfs", "oss://b/x", "oss"), ("gcsfs", "gs://b/x", "gcs"), ("adlfs", "abfs://b/x", "azure")]
+)
+def test_a_package_of_a_store_that_is_missing_is_an_error_that_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, package: str, url: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    for use in (open_archive, open_filesystem, probe_folder):
+        with pytest.raises(EnvironmentSetupError) as raised:
+            use(url)
+        assert raised.value.next == f"pip install 'cdc-ops[{extra}]'"
+    names = [Requirement(text).name for text in PROJECT["optional-dependencies"][extra]]
+    assert names == [package]
+
+
+def test_s3_in_both_spellings_names_its_extra_too() -> None:
+    assert {missing_package(f"{scheme}://b/x", "").next for scheme in ("s3", "s3a")} == {"pip install 'cdc-ops[s3]'"}
+
+
+def test_extras_that_messages_and_pages_name_exist() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "cdc_ops").rglob("*.py")]
+    texts = [path.read_text() for path in pages]
+    named = {name for text in texts for found in re.findall(r"(?:cdc-ops|'\.)\[([a-z0-9,]+)\]", text) for name in found.split(",")}
+    named |= set(EXTRAS) | set(re.findall(r'install_command\("(\w+)"\)', "".join(texts)))
+    assert {"s3", "demo", "kubernetes"} <= named
+    assert named - set(PROJECT["optional-dependencies"]) == set()
+
+
+def test_what_developers_install_has_all_that_tests_and_demo_need() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert "cdc-ops[s3]" in extras["demo"]
+    assert "cdc-ops[demo,statsd]" in extras["dev"]
