@@ -199,13 +199,14 @@ def pressed(tab: Tab, text: str) -> None:
     """Presses the button of Airflow's page that says so."""
     button = f"[...document.querySelectorAll('button')].find(one => one.innerText.trim() === '{text}')"
     until(tab, f"{button} && !{button}.disabled")
+    tab.value(f"{button}.focus()")  # a part that is folded opens only then
     tab.value(f"{button}.click()")
 
 
 def typed(tab: Tab, selector: str, text: str, *, choose: bool = False) -> None:
     """Types into a field of Airflow's page, and chooses what is found there, as a person does."""
-    until(tab, f"document.querySelector('{selector}')")
-    tab.value(f"document.querySelector('{selector}').focus()")
+    field = f"document.querySelector('{selector}')"
+    until(tab, f"({field}.focus(), document.activeElement === {field})")  # not as long as its part of the form is folded
     tab.call("Input.insertText", text=text)
     for kind in ("rawKeyDown", "keyUp") if choose else ():
         tab.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
