@@ -199,7 +199,8 @@ class StateStore(StateReader, ArchiveStore, AlertStore, ApprovalStore, ToldFiles
 
         Raises:
             StaleStateError: the state is not `expected`, the first operation does not follow the last unfinished one (or the state, if
-                there is none), or the lease is lost.
+                there is none), the lease is lost, or an operation's approval was not granted to its table and run, or has let
+                through another plan.
         """
 
     @abstractmethod

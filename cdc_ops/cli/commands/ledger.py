@@ -63,12 +63,15 @@ def _tables_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datet
 
 
 def _status_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datetime, list[ApprovalRecord]]":
-    """Returns the tables of some pipelines, or of all, the ledger's clock, and what runs have asked people, the newest first."""
+    """Returns the tables of some pipelines, or of all, the ledger's clock, and what runs have asked people: what is open, and the newest."""
+    from cdc_ops.core.approvals import ApprovalStatus
     from cdc_ops.state.sql import open_reader
 
     rows, now = _tables_of(pipelines)
     with open_reader(load_settings(os.environ).ledger) as reader:
-        return rows, now, [record for record in reader.approvals() if not pipelines or record.pipeline in pipelines]
+        found = {one.approval_id: one for one in (*reader.approvals(status=ApprovalStatus.ASKED), *reader.approvals())}
+    records = sorted(found.values(), key=lambda one: one.asked_at, reverse=True)
+    return rows, now, [one for one in records if not pipelines or one.pipeline in pipelines]
 
 
 def _of_table(row: "TableOverview", approvals: "Iterable[ApprovalRecord]") -> "tuple[ApprovalRecord, ...]":
