@@ -105,7 +105,7 @@ class ApprovalContract(LedgerFixtures):
         store.freeze(lease, fresh(), (first, second))
         assert store.approvals()[0].op_seq == 1, "the operations of one plan share it"
         free, again = make_operation(3), let_through(make_operation(4))
-        with pytest.raises(StaleStateError, match="operation 1 .*once"):
+        with pytest.raises(StaleStateError, match=r"operation 1 .*once"):
             store.freeze(lease, fresh(), (free, again))
         assert store.open_operations(PIPELINE, ORDERS) == (first, second)
         changed = replace(first, planned_at=NOON + timedelta(seconds=1))

@@ -13,7 +13,7 @@ from typing import assert_never
 from cdc_ops.core import json_codec
 from cdc_ops.core.run_cost import RunCost, cost_text
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.core.text import minute_text
+from cdc_ops.core.text import joined, minute_text
 from cdc_ops.errors import CdcError
 
 
@@ -37,7 +37,7 @@ class Asked:
     Args:
         decision: The kind of the question.
         deletes: For `deletes`: how many rows would be deleted; not one more is covered.
-        rows: For `deletes`: how many rows the table has.
+        rows: For `deletes`: how many rows the table has; of one that has shrunk since, the same number is another share.
         cost: For `cost`: the estimate.
         gaps: For `gap`: the names of the gaps, as `cdc-ops gap list` shows them.
     """
@@ -55,13 +55,20 @@ class Asked:
             case Decision.DELETES:
                 return f"delete {self.deletes:,} of {self.rows:,} rows"
             case Decision.COST:
-                return f"begin what costs {cost_text(self.cost)}" if self.cost else "begin it"
+                return f"begin what costs {cost_text(self.cost)}{_unbounded(self.cost)}" if self.cost else "begin it"
             case Decision.GAP:
                 return f"go on without the events of {len(self.gaps)} gap{'s' if len(self.gaps) != 1 else ''} in the archive"
             case Decision.COLUMNS:
                 return "read all rows again, with the source's columns and keys"
             case _:
                 assert_never(self.decision)
+
+
+def _unbounded(cost: RunCost) -> str:
+    """Returns which figures of an estimate say only the least that it costs, or nothing; "" if none."""
+    figures = {"rows": cost.rows, "written bytes": cost.written_bytes, "time": cost.seconds}
+    names = [name for name, found in figures.items() if found.at_least or found.value is None]
+    return f", with no upper bound on {joined(names)}" if names else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

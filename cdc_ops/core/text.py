@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -64,6 +64,15 @@ def span_text(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "min"), (0 if hours else rest, "s"))
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Returns names as a sentence has them.
+
+    >>> joined(["a"]), joined(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def minute_text(instant: datetime) -> str:

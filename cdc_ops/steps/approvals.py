@@ -4,9 +4,10 @@ lines of the run -> ask -> (a person answers) -> answer -> approved_request -> t
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Decision
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
@@ -18,45 +19,74 @@ from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 
 
-def ask(context: Context, request: RunRequest, configs: Iterable[TableConfig]) -> tuple[ApprovalRecord, ...]:
+def nobody_knows(run_id: str) -> bool:
+    """Takes every run as one that still waits."""
+    return False
+
+
+def ask(
+    context: Context, request: RunRequest, configs: Iterable[TableConfig], *, has_ended: Callable[[str], bool] = nobody_knows
+) -> tuple[ApprovalRecord, ...]:
     """Writes into the ledger what the refused tables of a run ask for, as far as the pipeline wants to be asked.
 
-    A table about which an earlier run still asks is left: its answer is that run's, and this run ends with the error.
+    A table about which an earlier run still asks is left: its answer is that run's, and this run ends with the error. What this run itself
+    has asked before is asked anew if the table's error is another one by now.
 
     Args:
         context: Pipeline and ledger.
         request: The run, whose first try has ended.
         configs: Its tables.
+        has_ended: Whether another run is over, by its id: then nobody can answer it any more, and its questions are withdrawn.
 
     Returns:
         The questions of this run, one for each table that asks.
     """
+    _withdraw_ended(context, request, has_ended)
+    return tuple(found for config in configs if (found := _asked_now(context, request, config)) is not None)
+
+
+def _withdraw_ended(context: Context, request: RunRequest, has_ended: Callable[[str], bool]) -> None:
+    """Withdraws what is still asked by runs that came to their end without their last task, such as by `run_timeout`."""
+    asked = context.store.approvals(context.pipeline.name, status=ApprovalStatus.ASKED)
+    for run_id in dict.fromkeys(record.run_id for record in asked if record.run_id != request.run_id):
+        if has_ended(run_id):
+            withdraw(context.store, context.pipeline.name, run_id)
+
+
+def _asked_now(context: Context, request: RunRequest, config: TableConfig) -> ApprovalRecord | None:
+    """Returns the question of a run about a table, which the ledger has then; None if the run may not ask."""
+    store = context.store
+    waiting, wanted = _open(store, config), _question(context, request, config)
+    own = next((record for record in waiting if record.run_id == request.run_id), None)
+    if own is not None and wanted is not None and (own.asked, own.text) == (wanted.asked, wanted.text):
+        return own
+    if own is not None:
+        store.answer_approval(own.approval_id, ApprovalStatus.WITHDRAWN)
+    if wanted is None or any(record is not own for record in waiting):
+        return None
+    store.ask_approval(wanted)
+    return wanted
+
+
+def _question(context: Context, request: RunRequest, config: TableConfig) -> ApprovalRecord | None:
+    """Returns what a table's line in a run asks for, newer than all that the run has asked of it; None if it asks nothing."""
     store, settings = context.store, context.pipeline.airflow.approve
-    found: list[ApprovalRecord] = []
-    for config in configs:
-        line = store.table_run(config.pipeline, config.table, request.run_id)
-        if line is None or line.asks is None or line.asks.decision not in settings.decisions or not _waits(line):
-            continue
-        open_before = _open(store, config)
-        if any(record.run_id != request.run_id for record in open_before):
-            continue
-        if not open_before:  # else this task is tried again
-            now = store.now()
-            record = ApprovalRecord(
-                approval_id=uuid.uuid4().hex,
-                pipeline=config.pipeline,
-                table=config.table,
-                run_id=request.run_id,
-                asked=line.asks,
-                text=line.messages.message if line.status is TableRunStatus.FAILED else line.messages.alert,
-                asked_at=now,
-                expires_at=now + settings.timeout,
-                users=settings.users,
-            )
-            store.ask_approval(record)
-            open_before = (record,)
-        found += open_before[:1]
-    return tuple(found)
+    line = store.table_run(config.pipeline, config.table, request.run_id)
+    if line is None or line.asks is None or line.asks.decision not in settings.decisions or not _waits(line):
+        return None
+    now, before = store.now(), question_of(store, config.pipeline, config.table, request.run_id)
+    asked_at = now if before is None else max(now, before.asked_at + timedelta(microseconds=1))
+    return ApprovalRecord(
+        approval_id=uuid.uuid4().hex,
+        pipeline=config.pipeline,
+        table=config.table,
+        run_id=request.run_id,
+        asked=line.asks,
+        text=line.messages.message if line.status is TableRunStatus.FAILED else line.messages.alert,
+        asked_at=asked_at,
+        expires_at=now + settings.timeout,
+        users=settings.users,
+    )
 
 
 def _waits(line: TableRun) -> bool:
@@ -65,7 +95,8 @@ def _waits(line: TableRun) -> bool:
 
 def _open(store: StateReader, config: TableConfig) -> tuple[ApprovalRecord, ...]:
     now = store.now()
-    return tuple(record for record in store.approvals(config.pipeline, config.table) if record.is_open(now))
+    asked = store.approvals(config.pipeline, config.table, status=ApprovalStatus.ASKED)
+    return tuple(record for record in asked if record.is_open(now))
 
 
 def question_of(store: StateReader, pipeline: str, table: TableName, run_id: str) -> ApprovalRecord | None:
@@ -105,19 +136,27 @@ def withdraw(store: StateStore, pipeline: str, run_id: str) -> tuple[ApprovalRec
 
 
 def approved_request(store: StateReader, request: RunRequest, config: TableConfig) -> RunRequest:
-    """Returns the request for the second try of a table, with what somebody has granted to it; unchanged if nothing was, or it is used."""
+    """Returns the request for the second try of a table, with what somebody has granted to it; unchanged if nothing was, or it is used.
+
+    A change of columns is followed by a full resync, with the options of the run that do not say which rows it reads.
+    """
     record = question_of(store, config.pipeline, config.table, request.run_id)
     if record is None or record.approval is None:
         return request
     if record.asked.decision is not Decision.COLUMNS:
         return replace(request, approval=record.approval)
-    return RunRequest(
-        run_id=request.run_id,
-        trigger=request.trigger,
-        holder=request.holder,
+    return replace(
+        request,
         kind=RunKind.RESYNC,
         mode=ResyncMode.FULL,
         tables=(str(config.table),),
-        accept_cost=request.accept_cost,
+        since=None,
+        until=None,
+        keys=(),
+        columns=(),
+        strength=None,
+        accept_deletes=0,
+        accept_delete_ratio=0.0,
+        scope=None,
         approval=record.approval,
     ).checked()

@@ -166,7 +166,7 @@ def test_an_approval_lets_through_what_was_asked_and_not_one_row_more(stage: Sta
     assert (run.state, stage.statuses(run)[SALES]) == ("failed", "failed")
     [line] = [line for line in stage.ledger.table_runs("shop", run_id=run.id) if str(line.table) == SALES]
     assert "would delete 71 of 100 rows" in line.messages.message
-    assert "70 deletes were accepted" in line.messages.message
+    assert "70 deletes of 100 rows were approved" in line.messages.message
     assert lake(stage, server, SALES) == rows
     assert len(person.asked) == 1
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
-from cdc_ops.core.run_cost import CostBasis, MaxCost, PlannedCost, RunCost, figure
+from cdc_ops.core.reconcile.diff import CompareLevel
+from cdc_ops.core.run_cost import UNKNOWN, CostBasis, MaxCost, PlannedCost, RunCost, figure
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CostRefusedError, DeletesRefusedError, NullKeyError, SchemaChangedError, from_payload
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
@@ -98,6 +99,43 @@ def test_later_runs_ask_again_only_when_the_question_is_answered_or_too_old(cont
     assert refuse(context, "r5", QUIET), "nobody answers a question whose time is over"
 
 
+def test_what_a_run_that_has_ended_still_asks_is_withdrawn_and_its_tables_are_asked_about_again(
+    context: Context, store: SqlStateStore
+) -> None:
+    refuse(context, "lost", ORDERS, ITEMS)
+    refuse(context, "waits", QUIET)
+    record_failure(context, request("r2"), config(ORDERS), REFUSED)
+    record_failure(context, request("r2"), config(QUIET), REFUSED)
+    looked: list[str] = []
+
+    def has_ended(run_id: str) -> bool:
+        looked.append(run_id)
+        return run_id == "lost"
+
+    [again] = ask(context, request("r2"), (config(ORDERS), config(QUIET)), has_ended=has_ended)
+    assert (again.subject, again.run_id) == ("shop.orders", "r2")
+    assert sorted(looked) == ["lost", "waits"], "each run is looked up once, and this one is at work"
+    assert {(one.run_id, one.subject): one.status for one in store.approvals("shop")} == {
+        ("lost", "shop.orders"): ApprovalStatus.WITHDRAWN,
+        ("lost", "shop.items"): ApprovalStatus.WITHDRAWN,
+        ("waits", "shop.quiet"): ApprovalStatus.ASKED,
+        ("r2", "shop.orders"): ApprovalStatus.ASKED,
+    }
+
+
+def test_a_question_of_an_earlier_try_is_replaced_when_the_table_is_refused_otherwise(context: Context, store: SqlStateStore) -> None:
+    old, quiet = refuse(context, "r1", ORDERS, QUIET)
+    more = replace(ASKED, deletes=80)
+    record_failure(context, request("r1"), config(ORDERS), DeletesRefusedError("It would delete 80 of 100 rows.").asking(asks(more)))
+    record_failure(context, request("r1"), config(QUIET), NullKeyError("no key"))
+    [new] = ask(context, request("r1"), (config(ORDERS), config(QUIET)))
+    assert (new.asked, "80 of 100" in new.text) == (more, True)
+    assert question_of(store, "shop", ORDERS, "r1") == new, "the newest of them is what the run asks"
+    for gone in (old, quiet):
+        assert answer(store, gone, ApprovalStatus.GRANTED, "ann").status is ApprovalStatus.WITHDRAWN
+    assert ask(context, request("r1"), (config(ORDERS), config(QUIET))) == (new,)
+
+
 def test_only_a_grant_of_its_own_run_reaches_the_second_try_of_a_table(context: Context, store: SqlStateStore) -> None:
     orders, items, quiet = refuse(context, "r1", ORDERS, ITEMS, QUIET)
     answer(store, orders, ApprovalStatus.GRANTED, "ann")
@@ -151,11 +189,27 @@ def test_a_granted_cost_lets_through_a_tenth_more_and_nothing_beyond(store: SqlS
     here = replace(context, pipeline=replace(context.pipeline, airflow=AirflowSettings(approve=settings)))
     [question] = ask(here, request("r1"), (table,))
     assert question.asked.words.startswith("begin what costs 1,000 rows")
+    assert question.asked.words.endswith("with no upper bound on written bytes and time")
     answer(store, question, ApprovalStatus.GRANTED, "ann")
     granted = approved_request(store, request("r1"), table)
     check_table_cost(context, granted, table, cost_of(1_100))
     with pytest.raises(CostRefusedError, match="above its limit"):
         check_table_cost(context, granted, table, cost_of(1_101))
+
+
+@pytest.mark.parametrize(
+    ("known", "at_least", "unbounded"),
+    [
+        (3, (), ""),
+        (3, (2,), ", with no upper bound on time"),
+        (3, (0, 2), ", with no upper bound on rows and time"),
+        (1, (0,), ", with no upper bound on rows, written bytes and time"),
+    ],
+)
+def test_a_question_about_a_cost_says_which_of_its_figures_bound_nothing(known: int, at_least: tuple[int, ...], unbounded: str) -> None:
+    figures = [figure(180, CostBasis.RUNS, at_least=number in at_least) if number < known else UNKNOWN for number in range(3)]
+    words = Asked(decision=Decision.COST, cost=RunCost(rows=figures[0], written_bytes=figures[1], seconds=figures[2])).words
+    assert words.endswith(f"connections to the source{unbounded}")
 
 
 def cost_of(rows: int) -> PlannedCost:
@@ -184,3 +238,32 @@ def test_a_granted_change_of_columns_is_a_full_resync_of_that_table_and_a_grante
     assert approved_request(store, request("r1"), config(ORDERS)).kind is RunKind.RECONCILE
     again = approved_request(store, request("r1"), config(QUIET))
     assert (again.kind, again.mode, again.tables, again.run_id) == (RunKind.RESYNC, ResyncMode.FULL, ("shop.quiet",), "r1")
+
+
+def test_the_second_try_has_the_options_of_the_first_also_where_all_rows_are_read_again(context: Context, store: SqlStateStore) -> None:
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    first = replace(
+        request("r1"),
+        kind=RunKind.BACKFILL,
+        since=noon,
+        until=noon + timedelta(hours=1),
+        columns=("n",),
+        tables=("shop.orders", "shop.quiet"),
+        accept_cost=True,
+        silent=True,
+        dry_run=True,
+    ).checked()
+    settings = replace(context.pipeline.airflow.approve, decisions=(Decision.GAP, Decision.COLUMNS))
+    here = replace(context, pipeline=replace(context.pipeline, airflow=AirflowSettings(approve=settings)))
+    for table, decision in ((ORDERS, Decision.GAP), (QUIET, Decision.COLUMNS)):
+        record_failure(here, first, config(table), SchemaChangedError("It stops.").asking(asks(Asked(decision=decision))))
+    for question in ask(here, first, (config(ORDERS), config(QUIET))):
+        answer(store, question, ApprovalStatus.GRANTED, "ann")
+    second = approved_request(store, first, config(ORDERS))
+    assert replace(second, approval=None) == first
+    full = approved_request(store, first, config(QUIET))
+    assert (full.kind, full.mode, full.since, full.until, full.columns) == (RunKind.RESYNC, ResyncMode.FULL, None, None, ())
+    kept = ("run_id", "trigger", "holder", "accept_cost", "silent", "dry_run")
+    assert [getattr(full, name) for name in kept] == [getattr(first, name) for name in kept]
+    reconcile = replace(request("r1"), strength=CompareLevel.ROWS, tables=("shop.quiet",), accept_deletes=5).checked()
+    assert approved_request(store, reconcile, config(QUIET)).mode is ResyncMode.FULL

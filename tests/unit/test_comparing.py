@@ -41,6 +41,14 @@ def test_a_bucket_differs_by_rows_by_checksum_or_by_being_on_one_side_only() -> 
         (DeleteGuard(accepted_ratio=0.3), 301, 1_000, False),
         (DeleteGuard(max_rows=5, accepted_ratio=0.3), 300, 1_000, True),
         (DeleteGuard(accepted_ratio=1.0), 1_000, 1_000, True),
+        (DeleteGuard(approved=500, approved_of=1_000_000), 500, 1_000_000, True),
+        (DeleteGuard(approved=500, approved_of=1_000_000), 500, 600, False),
+        (DeleteGuard(approved=70, approved_of=100), 70, 100, True),
+        (DeleteGuard(approved=70, approved_of=100), 71, 200, False),
+        (DeleteGuard(approved=70, approved_of=100), 70, 91, True),
+        (DeleteGuard(approved=70, approved_of=100), 70, 90, False),
+        (DeleteGuard(approved=100, approved_of=100), 60, 60, True),
+        (DeleteGuard(accepted=500, approved=70, approved_of=100), 500, 600, True),
     ],
 )
 def test_deletes_are_allowed_up_to_the_limits_or_to_what_was_accepted(guard: DeleteGuard, deletes: int, rows: int, allowed: bool) -> None:
@@ -54,6 +62,12 @@ def test_a_refusal_says_how_many_which_and_how_to_accept_them() -> None:
     assert "1; 2" in str(caught.value)
     assert "cdc-ops reconcile --pipeline shop --table shop.orders --accept-deletes 74%" in caught.value.next
     assert not caught.value.retryable
+
+
+def test_a_refusal_after_an_approval_says_what_was_approved_of_how_many_rows() -> None:
+    with pytest.raises(DeletesRefusedError) as caught:
+        DeleteGuard(approved=500, approved_of=1_000_000).check(500, 600, ["1"], pipeline="shop", table="shop.orders")
+    assert "500 deletes of 1,000,000 rows were approved" in caught.value.why
 
 
 @pytest.mark.parametrize(("deletes", "rows"), [(101, 1_000), (273, 1_000), (299, 1_000), (2_000, 3_000), (11, 11), (6, 1_000_000)])

@@ -10,6 +10,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import Deletes, source_columns
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED, MetadataColumns
 from cdc_ops.core.apply.scd import LATEST, Sequence, SequenceKind, TableStorage
+from cdc_ops.core.approvals import asked_by
 from cdc_ops.core.archive.offsets import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.cursor.windows import Window
@@ -253,6 +254,26 @@ def test_a_backfill_of_a_new_column_is_advised_only_where_it_can_run(
     [note] = apply_schema_policy(replace(source_table, cursor=Cursor(columns=())), head(*kept, *stored.order_columns), run()).notes
     assert "column changed_at" in note
     assert ("backfill" in note) is advised
+
+
+@pytest.mark.parametrize(("stored", "settings", "asks"), [(EVENTS, {}, True), (HISTORY, {"stored_as_scd_type": 2}, False)])
+def test_a_change_of_columns_asks_for_a_full_resync_only_where_one_can_run(
+    stored: TableStorage, settings: dict[str, Any], asks: bool
+) -> None:
+    chosen = config(method=Method.LOG, **settings)
+    source_table = SourceTable(
+        pipeline=pipeline(), config=chosen, schema=SCHEMA, keys=("id",), cursor=Cursor(columns=()), warnings=(), stored_as=stored
+    )
+    lake = head(("name", "bigint"), ("changed_at", "timestamp"), ("change_id", "bigint"), *stored.order_columns)
+    with pytest.raises(SchemaChangedError) as caught:
+        apply_schema_policy(source_table, lake, run())
+    assert (asked_by(caught.value) is not None) is asks
+    full = run(RunKind.RESYNC, mode=ResyncMode.FULL)
+    if asks:
+        apply_schema_policy(source_table, lake, full)
+    else:
+        with pytest.raises(RequestError, match="keeps the versions"):
+            apply_schema_policy(source_table, lake, full)
 
 
 def test_an_event_that_is_older_than_its_row_is_neither_written_nor_deletes() -> None:

@@ -63,7 +63,7 @@ def _tables_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datet
 
 
 def _status_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datetime, list[ApprovalRecord]]":
-    """Returns the tables of some pipelines, or of all, the ledger's clock, and what runs have asked people: what is open, and the newest."""
+    """Returns the tables of some pipelines, or of all, the ledger's clock, and what people were asked: what is open, and the newest."""
     from cdc_ops.core.approvals import ApprovalStatus
     from cdc_ops.state.sql import open_reader
 

@@ -1,4 +1,4 @@
-"""Checks of the block `airflow`: schedules across changes of clocks, links, roles, delays, no secrets in pods. No Airflow here."""
+"""Checks of the block `airflow`: schedules across changes of clocks, links, roles, approvals, delays, secrets of pods. No Airflow here."""
 
 import itertools
 import zoneinfo
@@ -8,11 +8,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from cdc_ops.config.fields.model_fields import section_of
+from cdc_ops.config.fields.values import format_duration
 from cdc_ops.config.reading.diagnostics import Problem, is_secret_name
 from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import place_of
-from cdc_ops.core.pipeline.airflow_settings import TaskOptions
-from cdc_ops.core.pipeline.pipeline import ARCHIVE, PipelineInfo
+from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings, TaskOptions
+from cdc_ops.core.pipeline.pipeline import ARCHIVE, PipelineInfo, RunSettings
 
 Data = Mapping[str, Any]
 
@@ -32,6 +33,7 @@ def check_airflow(data: Data, document: Document) -> Iterator[Problem]:
     yield from _check_schedules(data, document)
     yield from _check_owner_links(data, airflow, document)
     yield from _check_roles(airflow, document)
+    yield from _check_approve(data, airflow, document)
     for name in ("tasks", "spark_tasks"):
         yield from _check_delays(airflow, name, document)
         yield from _check_secrets(airflow.get(name, {}).get("executor_config"), ("airflow", name, "executor_config"), document)
@@ -91,6 +93,25 @@ def _check_roles(airflow: Data, document: Document) -> Iterator[Problem]:
             message = f"The role {role!r} needs a list of actions, or such lists by resource."
             valid = "Write 'analysts: [can_read]', or 'analysts: {DAGs: [can_read], DAG Runs: [can_create]}'."
             yield Problem(mark=place_of(document, ("airflow", "access_control", role)).value, message=message, valid=valid)
+
+
+def _check_approve(data: Data, airflow: Data, document: Document) -> Iterator[Problem]:
+    """Refuses to wait for an answer longer than the run, or the ledger's memory, lasts."""
+    approve = airflow.get("approve", {})
+    if not approve.get("decisions"):
+        return
+    timeout = approve.get("timeout", section_of(ApproveSettings).fields["timeout"].default)
+    run_timeout = airflow.get("run_timeout", section_of(AirflowSettings).fields["run_timeout"].default)
+    retention = data.get("run_retention", section_of(RunSettings).fields["run_retention"].default)
+    for name, longest, why in (
+        ("run_timeout", run_timeout, "runs that wait are ended by {}"),
+        ("run_retention", retention, "{} forgets the question"),
+    ):
+        if longest and timeout >= longest:
+            reason = why.format(f"{name!r} ({format_duration(longest)})")
+            message = f"An answer is waited for up to {format_duration(timeout)} ('timeout'), but {reason}."
+            valid = f"Set 'timeout' to less than {format_duration(longest)}, or raise {name!r}."
+            yield Problem(mark=place_of(document, ("airflow", "approve", "timeout")).value, message=message, valid=valid)
 
 
 def _check_delays(airflow: Data, name: str, document: Document) -> Iterator[Problem]:

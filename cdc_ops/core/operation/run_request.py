@@ -93,6 +93,11 @@ class RunRequest:
         return self.approval.asked.deletes if self.approval and self.approval.asked.decision is Decision.DELETES else 0
 
     @property
+    def approved_rows(self) -> int:
+        """Rows that the table had when these deletes were granted."""
+        return self.approval.asked.rows if self.approval else 0
+
+    @property
     def granted_cost(self) -> RunCost | None:
         """The estimate that somebody has granted to this run's one table, None if none."""
         return self.approval.asked.cost if self.approval else None

@@ -64,7 +64,8 @@ class ApproveSettings:
     Args:
         decisions: What it asks about; everything else fails as without this setting.
         users: Who may answer, by their ids in Airflow. Unless set, everybody who may act on the DAG's tasks.
-        timeout: How long an answer is waited for; then it counts as refused.
+        timeout: How long an answer is waited for; then it counts as refused. Less than `run_retention`, and than `run_timeout` if that
+            is set.
     """
 
     decisions: tuple[Decision, ...] = ()

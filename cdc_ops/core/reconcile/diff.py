@@ -45,20 +45,29 @@ class DeleteGuard:
         max_rows: Number of rows; 0 = as many as the ratio allows.
         accepted: Deletes that somebody has accepted for this one operation; 0 = nobody was asked.
         accepted_ratio: Share of the table's rows that somebody has accepted for it; 0 = nobody was asked.
+        approved: Deletes that somebody has granted after a refusal, as long as they are no larger a share of the table than they were
+            then, and a tenth of it; 0 = nobody was asked.
+        approved_of: Rows that the table had then.
     """
 
     max_ratio: float = 0.1
     max_rows: int = 0
     accepted: int = 0
     accepted_ratio: float = 0.0
+    approved: int = 0
+    approved_of: int = 0
 
     def allows(self, deletes: int, rows: int) -> bool:
         """True if a table of this size allows this number of deletes without confirmation."""
-        if deletes <= self.accepted or deletes <= self.accepted_ratio * rows:
+        if deletes <= self.accepted or deletes <= self.accepted_ratio * rows or self._approves(deletes, rows):
             return True
         if self.max_rows and deletes > self.max_rows:
             return False
         return deletes <= self.max_ratio * rows or (deletes <= ALWAYS_ALLOWED and deletes < rows)
+
+    def _approves(self, deletes: int, rows: int) -> bool:
+        """True if it is what was granted: no row more, and no larger a part of the table, but for what it has lost in daily work."""
+        return deletes <= self.approved and 10 * deletes * self.approved_of <= 11 * self.approved * rows
 
     def check(self, deletes: int, rows: int, samples: Iterable[str], *, pipeline: str, table: str) -> None:
         """Checks the number of deletes before anything is written.
@@ -80,7 +89,8 @@ class DeleteGuard:
             f"The comparison would delete {deletes:,} of {rows:,} rows of {table}, for example the keys {'; '.join(samples)}.",
             why=f"The source no longer has them; {limit}max_delete_ratio is {self.max_ratio:g}."
             + (f" {self.accepted:,} deletes were accepted." if self.accepted else "")
-            + (f" {self.accepted_ratio:.6g} of the rows were accepted." if self.accepted_ratio else ""),
+            + (f" {self.accepted_ratio:.6g} of the rows were accepted." if self.accepted_ratio else "")
+            + (f" {self.approved:,} deletes of {self.approved_of:,} rows were approved." if self.approved else ""),
             data="Nothing was written; the watermark stays.",
             next="Check at the source whether these rows were deleted on purpose: an emptied or half-loaded table looks the same. If so:\n"
             f"        cdc-ops reconcile --pipeline {pipeline} --table {table} --accept-deletes {share}%\n"

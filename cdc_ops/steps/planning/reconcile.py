@@ -55,8 +55,10 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
     guard = DeleteGuard(
         max_ratio=settings.apply.max_delete_ratio,
         max_rows=settings.apply.max_delete_rows,
-        accepted=max(request.run.accept_deletes, request.run.approved_deletes),
+        accepted=request.run.accept_deletes,
         accepted_ratio=request.run.accept_delete_ratio,
+        approved=request.run.approved_deletes,
+        approved_of=request.run.approved_rows,
     )
     buckets = None if strength is CompareLevel.WHOLE else _cut(request.source, source_table)
     compare = CompareSpec(

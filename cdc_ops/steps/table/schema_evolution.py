@@ -222,8 +222,10 @@ def _decision(source_table: SourceTable, head: LakeHead | None) -> Decision:
 
 
 def _asking(error: SchemaChangedError, source_table: SourceTable) -> SchemaChangedError:
-    """Adds to an error that a full resync would follow the change, where there is a source that can be read."""
-    return error if source_table.pipeline.source.is_declared else error.asking(asks(Asked(decision=Asks.COLUMNS)))
+    """Adds to an error that a full resync would follow the change, where there is a source to read and no history to lose."""
+    if source_table.pipeline.source.is_declared or source_table.stored_as.keeps_versions:
+        return error
+    return error.asking(asks(Asked(decision=Asks.COLUMNS)))
 
 
 def _check_columns(source_table: SourceTable, schema: TableSchema, columns: tuple[str, ...]) -> None:
