@@ -7,24 +7,32 @@ are skipped.
 """
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import Context, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
 from cdc_ops.airflow.alerts.run_end import tell_receivers
+from cdc_ops.airflow.dag_ids import dag_id, reconcile_dag_id
 from cdc_ops.airflow.exceptions import translated
 from cdc_ops.airflow.task_context import ASK, TaskContext, label, opened
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, answer_text
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.text import minute_text
-from cdc_ops.steps.approvals import answer, ask, question_of
+from cdc_ops.steps.approvals import answer, ask
 
 log = logging.getLogger(__name__)
 
 GRANT, REFUSE = ApprovalOperator.APPROVE, ApprovalOperator.REJECT
+
+_AT_WORK: Final = ("queued", "running")
+"""States of a run that has not ended."""
+
+_IN_TIME: Final = (ApprovalStatus.GRANTED, ApprovalStatus.REFUSED)
 
 
 def ask_task(pipeline: Pipeline, **options: Any) -> Any:
@@ -38,7 +46,7 @@ def ask_task(pipeline: Pipeline, **options: Any) -> Any:
         if not groups:
             return []
         with translated(), opened(pipeline, context, [name for group in groups for name in group]) as here:
-            questions = ask(here.context, here.request, here.configs)
+            questions = ask(here.context, here.request, here.configs, has_ended=ended_runs(pipeline, context["ti"]))
             for question in questions:
                 log.warning("%s waits for an answer until %s:\n%s", question.subject, minute_text(question.expires_at), question.text)
             if questions:
@@ -46,6 +54,21 @@ def ask_task(pipeline: Pipeline, **options: Any) -> Any:
             return [[str(question.table)] for question in questions]
 
     return ask_for_approval()
+
+
+def ended_runs(pipeline: Pipeline, instance: Any) -> Callable[[str], bool]:
+    """Returns a function that tells whether a run of a pipeline is over, by its id: Airflow has it in another state, or not at all.
+
+    Args:
+        pipeline: The pipeline, whose two DAGs may have asked.
+        instance: The task that wants to know.
+    """
+    dags = (dag_id(pipeline.name), reconcile_dag_id(pipeline.name))
+
+    def has_ended(run_id: str) -> bool:
+        return not any(instance.get_dr_count(dag_id=one, run_ids=[run_id], states=list(_AT_WORK)) for one in dags)
+
+    return has_ended
 
 
 class CdcApprovalOperator(HITLOperator):
@@ -72,22 +95,38 @@ class CdcApprovalOperator(HITLOperator):
         self.tables = tables
 
     def execute(self, context: Context) -> None:
-        """Parks the task with the question, unless it is answered already."""
+        """Parks the task with the question until its time in the ledger is over, unless it is answered already."""
         with translated(), opened(self.pipeline, context, self.tables) as here:
             question = _question(here)
             _show(context, label(self.tables))
+            left = question.expires_at - here.context.store.now()
+            if question.status is ApprovalStatus.ASKED and left <= timedelta(0):
+                question = answer(here.context.store, question, ApprovalStatus.TIMED_OUT, "")
             if question.status is not ApprovalStatus.ASKED:
                 return self._go_on(context, answer(here.context.store, question, question.status, question.who))
         self.subject = title_of(question)
         self.body = body_of(question)
-        super().execute(context)
-        return None
+        self.response_timeout = left
+        try:
+            super().execute(context)
+        except TaskAwaitingInput as parked:
+            parked.kwargs = {"approval_id": question.approval_id}
+            raise
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
-        """Takes the answer, or that nobody gave one in time."""
+    def execute_complete(self, context: Context, event: dict[str, Any], approval_id: str = "") -> None:
+        """Takes the answer, or that nobody gave one in time.
+
+        Args:
+            context: Airflow's.
+            event: The answer.
+            approval_id: The question that was shown; "" for a task that an older version has parked.
+        """
         status, who = answer_in(event)
         with translated(), opened(self.pipeline, context, self.tables) as here:
-            question = answer(here.context.store, _question(here), status, who)
+            question = answer(here.context.store, _question(here, approval_id), status, who)
+        if question.status is ApprovalStatus.TIMED_OUT and status in _IN_TIME:
+            text = "%s: the answer of %s (%s) came after %s, by the ledger's clock: it counts as none."
+            log.warning(text, question.subject, who or "?", status.words, minute_text(question.expires_at))
         self._go_on(context, question)
 
     def _go_on(self, context: Context, question: ApprovalRecord) -> None:
@@ -119,16 +158,19 @@ def title_of(question: ApprovalRecord) -> str:
 
 def body_of(question: ApprovalRecord) -> str:
     """Returns what somebody has to know for the answer, as Markdown."""
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", question.text))])  # values of rows may have backticks, too
     return (
-        f"```\n{question.text}\n```\n\n"
+        f"{fence}\n{question.text}\n{fence}\n\n"
         f"**{GRANT}**: this run tries the table once more, and lets through what is asked here and no more: {question.asked.words}.\n\n"
         f"**{REFUSE}**, or no answer until {minute_text(question.expires_at)}: the run ends with this error, and nothing is written."
     )
 
 
-def _question(here: TaskContext) -> ApprovalRecord:
+def _question(here: TaskContext, approval_id: str = "") -> ApprovalRecord:
+    """Returns the question of a run about its table: the one with this id, or else the newest."""
     [config] = here.configs
-    found = question_of(here.context.store, config.pipeline, config.table, here.request.run_id)
+    asked = here.context.store.approvals(config.pipeline, config.table, run_id=here.request.run_id)
+    found = next((record for record in asked if approval_id in ("", record.approval_id)), None)
     if found is None:
         raise AirflowFailException(f"The ledger has no question of {config.table} in this run: it was rebuilt. Run again.")
     return found

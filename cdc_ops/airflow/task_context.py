@@ -13,8 +13,9 @@ from cdc_ops.airflow.job_files import JobFiles, open_journal
 from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, TableConfig
-from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.pipeline.table_matching import chosen_entries, resolve_tables
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import RequestError
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.approvals import approved_request
@@ -64,14 +65,17 @@ def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str]
         tables: `schema.table` names of the task's group.
 
     Raises:
-        RequestError: the run's conf cannot be meant.
+        RequestError: the run's conf cannot be meant, or the file no longer has the table that the run has asked about.
         ConfigError, LedgerUnavailableError: there is no ledger.
     """
     dag_run = run_facts(airflow)
     reconcile = dag_run.dag_id == reconcile_dag_id(pipeline.name)
     request = run_request(replace(dag_run, reconcile=reconcile, downstream=pipeline.airflow.downstream))
     instance = airflow["ti"]
-    approved, configs = is_approved(instance.task_id), table_configs(pipeline, tables)
+    names = tuple(tables)
+    approved, configs = is_approved(instance.task_id), table_configs(pipeline, names)
+    if approved and not configs:
+        raise _table_removed(pipeline, names)
     store = open_store(ledger_url())
     try:
         yield TaskContext(
@@ -83,6 +87,15 @@ def opened(pipeline: Pipeline, airflow: Mapping[str, Any], tables: Iterable[str]
         )
     finally:
         store.close()
+
+
+def _table_removed(pipeline: Pipeline, names: Iterable[str]) -> RequestError:
+    return RequestError(
+        f"The file of pipeline {pipeline.name} no longer has the table {', '.join(names)}, which this run has asked about.",
+        why="It, or the pattern that it matched, was removed from 'tables' after the question was asked.",
+        data="Nothing was written in the second try; the watermark stays.",
+        next="Nothing to do if that was meant. Otherwise put the table back; the next run asks again.",
+    )
 
 
 def is_approved(task_id: str) -> bool:
@@ -110,10 +123,10 @@ def run_facts(airflow: Mapping[str, Any]) -> DagRunFacts:
 
 
 def table_configs(pipeline: Pipeline, names: Iterable[str]) -> tuple[TableConfig, ...]:
-    """Returns the configs of tables that `discover` has found, without asking the source again."""
+    """Returns the configs of tables that `discover` has found, as far as the file has them still, without asking the source again."""
     wanted = {name: TableName.parse(name) for name in names}
     rules = tuple(rule for rule in pipeline.tables if any(fnmatchcase(name, rule.pattern) for name in wanted))
-    return resolve_tables(replace(pipeline, tables=rules), wanted.values()) if wanted else ()
+    return resolve_tables(replace(pipeline, tables=rules), wanted.values()) if chosen_entries(rules, wanted) else ()
 
 
 def planned_tables(airflow: Mapping[str, Any]) -> tuple[str, ...]:

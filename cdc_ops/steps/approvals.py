@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Final
 
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Decision
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
@@ -17,6 +18,9 @@ from cdc_ops.errors import RequestError
 from cdc_ops.state.base import StateReader, StateStore
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
+
+ALL: Final = 100_000
+"""More questions than the tables of a pipeline can have open."""
 
 
 def nobody_knows(run_id: str) -> bool:
@@ -47,7 +51,7 @@ def ask(
 
 def _withdraw_ended(context: Context, request: RunRequest, has_ended: Callable[[str], bool]) -> None:
     """Withdraws what is still asked by runs that came to their end without their last task, such as by `run_timeout`."""
-    asked = context.store.approvals(context.pipeline.name, status=ApprovalStatus.ASKED)
+    asked = context.store.approvals(context.pipeline.name, status=ApprovalStatus.ASKED, limit=ALL)
     for run_id in dict.fromkeys(record.run_id for record in asked if record.run_id != request.run_id):
         if has_ended(run_id):
             withdraw(context.store, context.pipeline.name, run_id)
@@ -128,11 +132,9 @@ def answer(store: StateStore, record: ApprovalRecord, status: ApprovalStatus, wh
 
 def withdraw(store: StateStore, pipeline: str, run_id: str) -> tuple[ApprovalRecord, ...]:
     """Ends the questions of a run that nobody will answer any more, because it ends; returns all of its questions, as they stand now."""
-    found = store.approvals(pipeline, run_id=run_id)
-    unanswered = {record.approval_id for record in found if record.status is ApprovalStatus.ASKED}
-    for identity in unanswered:
-        store.answer_approval(identity, ApprovalStatus.WITHDRAWN)
-    return store.approvals(pipeline, run_id=run_id) if unanswered else found
+    for record in store.approvals(pipeline, run_id=run_id, status=ApprovalStatus.ASKED, limit=ALL):
+        store.answer_approval(record.approval_id, ApprovalStatus.WITHDRAWN)
+    return store.approvals(pipeline, run_id=run_id, limit=ALL)
 
 
 def approved_request(store: StateReader, request: RunRequest, config: TableConfig) -> RunRequest:

@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cdc_ops.core.approvals import ApprovalStatus
+from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision
 from cdc_ops.core.pipeline.pipeline import SparkConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.connect_server import ConnectServer
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.spark.session import close_session, open_session
+from cdc_ops.state.sql import open_store
 from tests.airflow.stage import LINES, SALES, Run, Stage
 from tests.airflow.test_spark_connect import SPARK
 from tests.conftest import SMALL_SPARK
@@ -126,6 +127,7 @@ def test_deletes_above_the_limit_wait_for_a_person_one_question_for_each_table(s
     before, rows = stage.watermarks(), {name: lake(stage, server, name) for name in (SALES, LINES)}
     stage.sql("DELETE FROM sales WHERE id > 30", "DELETE FROM order_lines WHERE id > 20")
 
+    never = left_open(stage, LINES, "a run that Airflow does not have")
     nobody = Person(answers=lambda title: "" if "sales" in title else "Reject")
     refused = run_with(stage, nobody, RECONCILE)
     assert (refused.state, stage.statuses(refused)) == ("failed", {SALES: "failed", LINES: "failed"})
@@ -136,6 +138,7 @@ def test_deletes_above_the_limit_wait_for_a_person_one_question_for_each_table(s
     assert line.messages.message.startswith(f"The comparison would delete 70 of 100 rows of {SALES}")
     assert answers(stage, refused) == {SALES: (ApprovalStatus.TIMED_OUT, "", None), LINES: (ApprovalStatus.REFUSED, "ann", None)}
 
+    ended = left_open(stage, SALES, refused.id)  # as by `run_timeout`: its last task, which withdraws questions, did not run
     both = Person(answers=lambda title: "Approve" if "sales" in title else "Reject")
     granted = run_with(stage, both, RECONCILE)
     assert (granted.state, stage.statuses(granted)) == ("failed", {SALES: "committed", LINES: "failed"})
@@ -147,6 +150,9 @@ def test_deletes_above_the_limit_wait_for_a_person_one_question_for_each_table(s
     assert head.record.approval is not None
     assert (head.record.approval.who, head.record.approval.asked.deletes) == ("ann", 70)
     assert answers(stage, granted)[SALES] == (ApprovalStatus.GRANTED, "ann", head.record.op_seq)
+
+    lost = {one.approval_id: one.status for one in stage.ledger.approvals("shop") if one.approval_id in (never, ended)}
+    assert lost == dict.fromkeys((never, ended), ApprovalStatus.WITHDRAWN), "and their tables were asked about all the same"
 
     alone = run_with(stage, Person(answers=lambda _: "Approve"), RECONCILE)
     assert (alone.state, stage.statuses(alone)) == ("success", {SALES: "idle", LINES: "committed"})
@@ -242,6 +248,17 @@ def test_a_gap_a_cost_and_a_change_of_columns_go_on_by_the_decision_of_a_person(
     assert [title for title, _ in last.asked] == [title for title, _ in every.asked if "sales" in title]
     assert lake(stage, server, SALES) == stage.sql("SELECT id FROM sales ORDER BY id")
     assert all(stage.watermarks()[name] > before[name] for name in (SALES, LINES))
+
+
+def left_open(stage: Stage, table: str, run_id: str) -> str:
+    """Writes a question into the ledger that a run has asked and nobody answers; returns its id."""
+    with open_store(f"sqlite:///{stage.folder}/ledger.db") as store:
+        now, name = store.now(), f"left in {table}"
+        asked = Asked(decision=Decision.DELETES, deletes=1, rows=2)
+        place = {"pipeline": "shop", "table": TableName.parse(table), "run_id": run_id, "users": ("ann", "ben")}
+        times = {"asked_at": now, "expires_at": now + timedelta(hours=1)}
+        store.ask_approval(ApprovalRecord(approval_id=name, asked=asked, text="", **place, **times))  # type: ignore[arg-type]
+    return name
 
 
 def answers(stage: Stage, run: Run) -> dict[str, tuple[ApprovalStatus, str, int | None]]:

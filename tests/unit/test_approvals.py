@@ -123,6 +123,17 @@ def test_what_a_run_that_has_ended_still_asks_is_withdrawn_and_its_tables_are_as
     }
 
 
+def test_however_many_tables_an_ended_run_has_asked_about_all_its_questions_are_withdrawn(context: Context, store: SqlStateStore) -> None:
+    [first] = refuse(context, "lost", ORDERS)
+    for number in range(205):
+        place = {"approval_id": f"q{number}", "table": TableName(schema="shop", name=f"t{number}")}
+        store.ask_approval(replace(first, asked_at=first.asked_at + timedelta(seconds=1), **place))  # type: ignore[arg-type]
+    assert refuse(context, "r2", QUIET), "without a look at Airflow, all runs count as at work"
+    assert len(store.approvals("shop", status=ApprovalStatus.ASKED, limit=999)) == 207
+    assert ask(context, request("r2"), (config(QUIET),), has_ended=lambda run_id: run_id == "lost")
+    assert [one.run_id for one in store.approvals("shop", status=ApprovalStatus.ASKED, limit=999)] == ["r2"]
+
+
 def test_a_question_of_an_earlier_try_is_replaced_when_the_table_is_refused_otherwise(context: Context, store: SqlStateStore) -> None:
     old, quiet = refuse(context, "r1", ORDERS, QUIET)
     more = replace(ASKED, deletes=80)
