@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -38,6 +38,10 @@ from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import build_job
 from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
 from cdc_ops.steps.runs.run import maintenance_job, settle_maintenance
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
 _MERGING = (Step.MERGE, Step.SYNC)
 LAST_LINES = 12
@@ -90,6 +94,18 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             self._client.stop()
         if self._hook is not None:
             super().on_kill()
+
+    def get_openlineage_facets_on_start(self) -> "OperatorLineage[Any, Any] | None":
+        """Tells Airflow's OpenLineage provider what the task is going to read and write."""
+        from cdc_ops.airflow.lineage.events import planned_lineage
+
+        return planned_lineage(self.pipeline, self.step, self.tables)
+
+    def get_openlineage_facets_on_complete(self, task_instance: "RuntimeTaskInstanceProtocol") -> "OperatorLineage[Any, Any] | None":
+        """Tells it what the task has read and written, and how far it came if it failed."""
+        from cdc_ops.airflow.lineage.events import done_lineage
+
+        return done_lineage(self.pipeline, self.step, task_instance)
 
     def _work(self, context: Context, task: TaskContext) -> None:
         work = open_work(task, self.step)
@@ -219,6 +235,12 @@ class CdcMaintainOperator(CdcSparkSubmitOperator):
             finally:
                 for _, lease in leased:
                     task.context.store.release(lease)
+
+    def get_openlineage_facets_on_start(self) -> None:
+        """Tells nothing: upkeep writes the same rows again."""
+
+    def get_openlineage_facets_on_complete(self, task_instance: "RuntimeTaskInstanceProtocol") -> None:
+        """Tells nothing."""
 
     def _maintain(self, context: Context, task: TaskContext, leased: tuple[Any, ...]) -> None:
         path = task.journal.result_path(self.step, task.attempt)

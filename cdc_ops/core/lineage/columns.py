@@ -85,7 +85,9 @@ def column_lineage(operation: Operation, origin: DatasetName, named: Named) -> d
     """
     only = {name.lower() for name in operation.apply.update_only}
     written = (column for column in operation.source.schema.columns if not only or column.name.lower() in only)
-    found = {column.name: (_dependency(operation, origin, column.normalises or column.name, _flow(operation, column)),) for column in written}
+    found: dict[str, tuple[Dependency, ...]] = {
+        column.name: (_dependency(operation, origin, column.normalises or column.name, _flow(operation, column)),) for column in written
+    }
     if not only:
         found |= dict(_order_lineage(operation, origin))
         found |= dict(_delete_lineage(operation, origin, named))
@@ -152,7 +154,11 @@ def _flow(operation: Operation, column: Column) -> Flow:
     if column.normalises:
         return Flow(type="DIRECT", subtype="TRANSFORMATION", description=column.normal or column.expression)
     decoded = isinstance(operation.read, ArchiveRead | ReplayRead)
-    return IDENTITY if decoded or column.expression in ("", column.name, *_quoted(column.name)) else Flow(type="DIRECT", subtype="TRANSFORMATION", description=column.expression)
+    return (
+        IDENTITY
+        if decoded or column.expression in ("", column.name, *_quoted(column.name))
+        else Flow(type="DIRECT", subtype="TRANSFORMATION", description=column.expression)
+    )
 
 
 def _quoted(name: str) -> Iterator[str]:

@@ -19,6 +19,8 @@ _SCHEMES: Final = {"mysql": "mysql", "mariadb": "mysql", "postgresql": "postgres
 _CANONICAL: Final = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
 _WITH_PATHS: Final = ("file", "hdfs", "viewfs")
 """File systems, whose names begin with a slash; those of object stores are keys."""
+_CONTAINERS: Final = ("abfss", "wasbs")
+"""Stores whose addresses have a container before the `@`, and no login."""
 _METASTORES: Final = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris")
 
 
@@ -162,11 +164,9 @@ def folder_dataset(path: str) -> DatasetName:
     found = re.match(r"^([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)$", path)
     scheme, authority, rest = (found[1].lower(), found[2] or "", found[3]) if found else ("file", "", path)
     scheme = _CANONICAL.get(scheme, scheme)
-    if scheme in _WITH_PATHS:
-        name = "/" + rest.strip("/")
-    else:
-        name = rest.strip("/") or "/"
-    return DatasetName(namespace=f"{scheme}://{authority.rpartition('@')[2] if scheme == 's3' else authority}" if authority else scheme, name=name)
+    name = "/" + rest.strip("/") if scheme in _WITH_PATHS else rest.strip("/") or "/"
+    place = authority if scheme in _CONTAINERS else authority.rpartition("@")[2]
+    return DatasetName(namespace=f"{scheme}://{place}" if place else scheme, name=name)
 
 
 def catalog_dataset(name: tuple[str, ...], conf: dict[str, str], root: str) -> DatasetName | None:
