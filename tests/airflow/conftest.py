@@ -20,6 +20,7 @@ os.environ.update(
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "reader:viewer",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
+        "AIRFLOW__OPENLINEAGE__DISABLED": "True",  # its listener forks for each event; test_lineage.py has one of its own
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
         "AIRFLOW__API_AUTH__JWT_SECRET": "for-tests-only-for-tests-only-for-tests-only-for-tests-only-1234",
     }

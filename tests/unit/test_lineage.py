@@ -86,7 +86,7 @@ def test_each_column_comes_from_the_one_of_its_name_as_it_is_or_by_its_expressio
         "updated_at": [("updated_at", "DIRECT", "IDENTITY")],
     }
     assert {one.column.dataset for _, all_ in found.written.columns for one in all_} == {SOURCE}
-    assert dict(found.written.columns)["note"][0].flow.description == "CAST(`note` AS CHAR)"
+    assert dict(found.written.columns)["note"][0].flow.description == "string declared as string"
     assert ways(found.written.whole) == [("id", "INDIRECT", "JOIN"), ("updated_at", "INDIRECT", "FILTER")]
     assert (found.written.name, [read.name for read in found.read]) == (LAKE, [SOURCE])
     assert [(field.name, field.type) for field in found.read[0].fields][1] == ("note", "string declared")
@@ -97,6 +97,12 @@ def test_each_column_comes_from_the_one_of_its_name_as_it_is_or_by_its_expressio
 def test_a_column_whose_name_has_quotes_and_dots_is_taken_as_it_is(expression: str) -> None:
     odd = column("we`ird.name", expression=expression)
     assert columns_of(written(increment(schema=schema(column("id"), odd))))["we`ird.name"] == [("we`ird.name", "DIRECT", "IDENTITY")]
+
+
+def test_a_column_some_of_whose_values_become_null_is_not_the_same() -> None:
+    odd = replace(column("born", "date"), lossy=True)
+    [(_, [found])] = written(increment(schema=schema(odd))).columns
+    assert (found.flow.subtype, found.flow.description) == ("TRANSFORMATION", "date declared as date; what that cannot hold becomes NULL")
 
 
 def test_a_renamed_column_has_its_new_name_on_both_sides() -> None:
@@ -187,7 +193,7 @@ def test_events_are_read_from_their_folder_and_their_columns_come_from_the_sourc
     folder = DatasetName(namespace="s3://events", name="shop.orders")
     assert [(read.name, read.rows, bool(read.fields)) for read in found.read] == [(SOURCE, None, True), (folder, 40, False)]
     assert found.written is not None
-    assert columns_of(found.written)["note"] == [("note", "DIRECT", "IDENTITY")], "decoded, not selected by an expression"
+    assert columns_of(found.written)["note"] == [("note", "DIRECT", "TRANSFORMATION")]
     alone = lineage(operation, origin=None)
     assert [(read.name, bool(read.fields)) for read in alone.read] == [(folder, True)]
     assert alone.written is not None
@@ -200,7 +206,7 @@ def test_a_replay_reads_the_rows_of_the_tables_own_history() -> None:
     history = DatasetName(namespace="s3://lake", name="history/orders/1")
     assert [read.name for read in found.read] == [history]
     assert found.written is not None
-    assert columns_of(found.written)["note"] == [("after.note", "DIRECT", "IDENTITY")]
+    assert columns_of(found.written)["note"] == [("after.note", "DIRECT", "TRANSFORMATION")]
 
 
 def test_several_operations_of_a_table_are_one_dataset_with_the_last_version() -> None:

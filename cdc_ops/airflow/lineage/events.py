@@ -13,6 +13,7 @@ from cdc_ops.airflow.connections import ledger_url, source_url
 from cdc_ops.airflow.job_files import open_journal
 from cdc_ops.airflow.task_context import is_approved, table_configs
 from cdc_ops.config.expressions.spark_conditions import named_columns
+from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.lineage.datasets import DatasetName, TableLineage, catalog_dataset, source_dataset
 from cdc_ops.core.lineage.tables import Surroundings, last_version, table_lineage
 from cdc_ops.core.operation.catalog_entry import catalog_entry
@@ -45,7 +46,8 @@ def planned_lineage(pipeline: Pipeline, step: Step, tables: Iterable[str]) -> "O
     try:
         configs = table_configs(pipeline, tables)
         with closing(open_reader(ledger_url())) as reader:
-            planned = {config.table: reader.open_operations(pipeline.name, config.table) for config in configs}
+            opened = {config.table: reader.open_operations(pipeline.name, config.table) for config in configs}
+        planned = {table: tuple(one for one in known if _is_of(step, one)) for table, known in opened.items()}
         return _as_facets(pipeline, step, planned, {})
     except Exception:
         log.warning(_UNTOLD, step, exc_info=True)
@@ -67,6 +69,11 @@ def done_lineage(pipeline: Pipeline, step: Step, instance: "RuntimeTaskInstanceP
     except Exception:
         log.warning(_UNTOLD, step, exc_info=True)
         return None
+
+
+def _is_of(step: Step, operation: Operation) -> bool:
+    """True if a step works on an operation: what lands nowhere is not extracted."""
+    return step is not Step.EXTRACT or operation.apply.landing is Landing.STAGED
 
 
 def tried_operations(tries: Iterable[tuple[JobSpec, StepResult | None]]) -> dict[TableName, tuple[Operation, ...]]:

@@ -91,7 +91,7 @@ def _output(written: WrittenDataset) -> OutputDataset:
 def _schema(fields: Iterable[Field]) -> dict[str, Any]:
     told = [
         schema_dataset.SchemaDatasetFacetFields(
-            name=field.name, type=field.type or None, description=field.description or None, ordinal_position=place
+            name=field.name, type=field.type or None, description=field.description or None, ordinal_position=place, fields=None
         )
         for place, field in enumerate(fields, 1)
     ]
@@ -120,7 +120,7 @@ def _commit(write: Write) -> dict[str, Any]:
     told: dict[str, Any] = {
         "operation": operation.op_seq,
         "operationId": operation.operation_id,
-        "runId": operation.run_id,
+        "plannedBy": operation.run_id,
         "kind": operation.kind.value,
         "mode": operation.apply.mode.value,
     }

@@ -12,7 +12,7 @@ from cdc_ops.core.apply.metadata_columns import END, START, TOUCHED
 from cdc_ops.core.apply.scd import Sequence
 from cdc_ops.core.lineage.datasets import ColumnName, DatasetName, Dependency, Field, Flow
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.operation.reads import ArchiveRead, KeysRead, ReplayRead, WindowRead
+from cdc_ops.core.operation.reads import KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.schema.tables import Column
 
 IDENTITY: Final = Flow(type="DIRECT", subtype="IDENTITY")
@@ -86,7 +86,7 @@ def column_lineage(operation: Operation, origin: DatasetName, named: Named) -> d
     only = {name.lower() for name in operation.apply.update_only}
     written = (column for column in operation.source.schema.columns if not only or column.name.lower() in only)
     found: dict[str, tuple[Dependency, ...]] = {
-        column.name: (_dependency(operation, origin, column.normalises or column.name, _flow(operation, column)),) for column in written
+        column.name: (_dependency(operation, origin, column.normalises or column.name, _flow(column)),) for column in written
     }
     if not only:
         found |= dict(_order_lineage(operation, origin))
@@ -149,16 +149,16 @@ def _sequence_of_columns(operation: Operation) -> Sequence | None:
     return sequence if sequence is not None and sequence.columns else None
 
 
-def _flow(operation: Operation, column: Column) -> Flow:
-    """How a column's values come about; those of events are decoded, whatever expression would read them at the source."""
+def _flow(column: Column) -> Flow:
+    """How a column's values come about: as they are, or in another type; the same for events as for rows that are queried."""
     if column.normalises:
-        return Flow(type="DIRECT", subtype="TRANSFORMATION", description=column.normal or column.expression)
-    decoded = isinstance(operation.read, ArchiveRead | ReplayRead)
-    return (
-        IDENTITY
-        if decoded or column.expression in ("", column.name, *_quoted(column.name))
-        else Flow(type="DIRECT", subtype="TRANSFORMATION", description=column.expression)
-    )
+        return Flow(type="DIRECT", subtype="TRANSFORMATION", description=column.expression)
+    kept = f"{column.source_type} as {column.delta_type}".strip()
+    if column.lossy:
+        return Flow(type="DIRECT", subtype="TRANSFORMATION", description=f"{kept}; what that cannot hold becomes NULL")
+    if column.expression in ("", column.name, *_quoted(column.name)):
+        return IDENTITY
+    return Flow(type="DIRECT", subtype="TRANSFORMATION", description=kept)
 
 
 def _quoted(name: str) -> Iterator[str]:
