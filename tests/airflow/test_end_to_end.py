@@ -2,9 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cdc_ops.airflow.lineage.events import done_lineage
+from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.operation.job import Step
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.lake.log.head import read_head
@@ -59,3 +64,12 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     phases = ["imports", "plan", "start of Spark", "source read", "landing", "merge", "statistics", "commit"]
     assert [item.phase.value for item in line.timing.phases] == phases
     assert all(item.seconds > 0 for item in line.timing.phases)
+
+    instance: Any = SimpleNamespace(run_id=second.id, map_index=0, task_id="tables.merge")
+    lineage = done_lineage(load_pipeline(file), Step.MERGE, instance)
+    assert lineage is not None
+    [output] = lineage.outputs
+    assert [(field.name, field.type) for field in output.facets["schema"].fields] == list(head.columns)
+    assert list(output.facets["columnLineage"].fields) == [name for name, _ in head.columns]
+    assert output.facets["version"].datasetVersion == str(head.record_version)
+    assert output.outputFacets["outputStatistics"].rowCount == 2

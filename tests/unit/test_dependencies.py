@@ -42,7 +42,9 @@ def is_for_developers(path: Path) -> bool:
     return path.is_relative_to(ROOT / "cdc_ops") and path.relative_to(ROOT / "cdc_ops").parts[0] in FOR_DEVELOPERS
 
 
-@pytest.mark.parametrize(("for_developers", "extras", "expected"), [(False, ("s3",), "croniter"), (True, ("s3", "demo", "dev"), "httpx")])
+@pytest.mark.parametrize(
+    ("for_developers", "extras", "expected"), [(False, ("s3", "lineage"), "croniter"), (True, ("s3", "demo", "dev"), "httpx")]
+)
 def test_every_import_of_another_package_is_declared(for_developers: bool, extras: tuple[str, ...], expected: str) -> None:
     paths = [path for folder in ("cdc_ops", "spark_jobs", "dags", "plugins") for path in (ROOT / folder).rglob("*.py")]
     names = {name for path in paths if is_for_developers(path) is for_developers for name in imported(path)}
@@ -83,4 +85,4 @@ def test_extras_that_messages_and_pages_name_exist() -> None:
 def test_what_developers_install_has_all_that_tests_and_demo_need() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "cdc-ops[s3]" in extras["demo"]
-    assert "cdc-ops[demo,statsd]" in extras["dev"]
+    assert "cdc-ops[demo,lineage,statsd]" in extras["dev"]
