@@ -1,7 +1,7 @@
 """Lineage in the classes of OpenLineage's client. It imports that client, so nothing but `lineage.events` loads it, and only to tell."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import attr
 from airflow.providers.openlineage.extractors import OperatorLineage
@@ -29,16 +29,6 @@ class CommitsOutputDatasetFacet(OutputDatasetFacet):
     """What each operation of the task read and did to the table, in their order; docs/lineage.md has its fields."""
 
     commits: list[dict[str, Any]] = attr.field(factory=list)
-
-
-@attr.define
-class NamedColumnLineage(column_lineage_dataset.ColumnLineageDatasetFacet):
-    """Column lineage that Airflow masks nothing of: it would take `token`, the name of a column, for that of a secret.
-
-    The facet has names of columns and expressions of the pipeline file, and no values.
-    """
-
-    _additional_skip_redact: ClassVar[list[str]] = ["fields", "dataset"]
 
 
 def operator_lineage(tables: Iterable[TableLineage]) -> OperatorLineage[Any, Any]:
@@ -71,7 +61,7 @@ def _input(read: ReadDataset) -> InputDataset:
 def _output(written: WrittenDataset) -> OutputDataset:
     facets = {
         **_schema(written.fields),
-        "columnLineage": NamedColumnLineage(
+        "columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(
             fields={name: column_lineage_dataset.Fields(inputFields=_input_fields(found)) for name, found in written.columns},
             dataset=_input_fields(written.whole),
         ),
