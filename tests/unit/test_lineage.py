@@ -133,7 +133,8 @@ def test_columns_that_cdc_ops_adds_are_described_and_come_from_no_column() -> No
 
 def test_a_column_of_the_source_that_has_the_name_of_one_of_ours_is_the_sources() -> None:
     operation = increment(schema=schema(column("id"), column("_cdc_sequence")))
-    dataset = written(operation)
+    stored = (("id", "bigint"), ("_cdc_sequence", "bigint"))
+    dataset = written(operation, results=applied(operation), stored=stored)
     assert [field.description for field in dataset.fields] == ["", ""]
     assert columns_of(dataset)["_cdc_sequence"] == [("_cdc_sequence", "DIRECT", "IDENTITY")]
 
