@@ -15,6 +15,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -48,6 +49,8 @@ from cdc_ops.steps.reporting.progress_lines import Pace, chunk_line, merge_line
 from cdc_ops.steps.reporting.stopwatch import Stopwatch, import_phases, measured, stopwatch
 
 Progress = Callable[[str], None]
+
+_TRACEBACK: Final = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,18 +237,18 @@ def _run_operations(context: JobContext, step: Step, operations: tuple[Operation
                 pace.add(done[-1].counts, done[-1].seconds)
                 if line := chunk_line(operation, pace):
                     context.say(line)
-            registered = _registered(context, spark, entry, done)
+        registered = _registered(context, entry, done)  # with no connection to a source open: a metastore may take its time
     except Exception as error:  # the border of the application: every failure becomes its table's result
         return _failed(context, table, tuple(done), error)
     return TableResult(table=table, operations=tuple(done), catalog=registered)
 
 
-def _registered(context: JobContext, spark: SparkSession, entry: CatalogEntry | None, done: list[OperationResult]) -> CatalogResult | None:
+def _registered(context: JobContext, entry: CatalogEntry | None, done: list[OperationResult]) -> CatalogResult | None:
     """Tells Spark's catalog of a table that has been written, as far as it does not know; that may fail, and undoes nothing."""
     if entry is None:
         return None
     with measured(RunPhase.CATALOG):
-        result = follow_catalog(spark, entry, done)
+        result = follow_catalog(context.spark, entry, done)
     if result is not None:
         name = ".".join(entry.name)
         context.say(f"{entry.table}: {result.error['what'] if result.error else f'registered as {name}'}")
@@ -316,10 +319,19 @@ def _known(spark: SparkSession, what: str, error: Exception) -> CdcError:
 
 
 def _unexpected(what: str, error: Exception) -> CdcError:
-    lines = [line for line in str(error).splitlines() if line.strip()]
     return UnforeseenJobError(
         f"{what} failed in Spark with {type(error).__name__}.",
-        why="\n        ".join(lines[:12]),
+        why="\n        ".join(_reason(error)),
         data="The operation is not committed, or the next try finds its commit; the watermark stays.",
         next="The Spark log has the whole text. Run again to continue with the same window.",
     )
+
+
+def _reason(error: Exception) -> list[str]:
+    """Returns the first lines of an error; of a traceback that a Python worker of Spark sent, what it ends with, too."""
+    lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
+    start = next((number for number, line in enumerate(lines) if line.startswith(_TRACEBACK)), None)
+    if start is None:
+        return lines[:12]
+    end = next((line for line in lines[start + 1 :] if not line[0].isspace()), "")
+    return [*lines[: min(start, 11)], end]

@@ -92,7 +92,7 @@ class _Batches(SharedStreamProducer):
             watcher.confirm(tuple(self._stored))
             self._stored.clear()
             batches = watcher.look()
-        except CdcError as error:
+        except Exception as error:  # one that ended the trigger would end all watching, and tell nobody
             self._tell(error)
             return ()
         if self._trouble:
@@ -105,7 +105,7 @@ class _Batches(SharedStreamProducer):
             stored = tuple(self._stored)
             self._opened().confirm(stored)
             self._stored -= set(stored)
-        except CdcError as error:
+        except Exception as error:  # as in _look
             self._tell(error)
 
     def _opened(self) -> ArchiveWatcher:
@@ -114,11 +114,14 @@ class _Batches(SharedStreamProducer):
             self._watcher = ArchiveWatcher(self._watch, self._store)
         return self._watcher
 
-    def _tell(self, error: CdcError) -> None:
+    def _tell(self, error: Exception) -> None:
         """Logs what went wrong, once as long as it stays the same: each look tries again."""
-        if str(error) != self._trouble:
-            log.error("Pipeline %s: its archive cannot be watched now; the next look tries again.\n%s", self._watch.pipeline, error)
-        self._trouble = str(error)
+        text = str(error) if isinstance(error, CdcError) else f"{type(error).__name__}: {error}"
+        if text != self._trouble:
+            unforeseen = None if isinstance(error, CdcError) else error
+            words = "Pipeline %s: its archive cannot be watched now; the next look tries again.\n%s"
+            log.error(words, self._watch.pipeline, text, exc_info=unforeseen)
+        self._trouble = text
 
     def _closed(self) -> None:
         if self._watcher is not None:

@@ -4,13 +4,14 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from cdc_ops.archives.base import HASHED, Archive, Listing
 from cdc_ops.core.archive.files import ListedFile, ListedRange
-from cdc_ops.errors import ArchiveError
+from cdc_ops.errors import ArchiveError, ArchiveUnreachableError
 
 
 class LocalArchive(Archive):
@@ -36,51 +37,76 @@ class LocalArchive(Archive):
             )
         files: dict[str, ListedFile] = {}
         calls = entries = 0
-        for wanted in ranges:
-            folder = wanted.prefix.rpartition("/")[0]
-            for found, names in self._walk(folder, wanted):
-                calls, entries = calls + 1, entries + names
-                files |= found
+        with self._readable():
+            for wanted in ranges:
+                folder = wanted.prefix.rpartition("/")[0]
+                for found, names in self._walk(folder, wanted):
+                    calls, entries = calls + 1, entries + names
+                    files |= found
         return Listing(files=tuple(file for _, file in sorted(files.items())), clock=clock, calls=calls, entries=entries)
 
     def folders(self, within: str) -> tuple[str, ...]:
         """See `Archive`."""
         try:
-            with os.scandir(self._root / within) as found:
+            with self._readable(), os.scandir(self._root / within) as found:
                 return tuple(sorted(f"{within}{entry.name}/" for entry in found if entry.is_dir()))
         except FileNotFoundError:
             return ()
 
     def stat(self, paths: Iterable[str]) -> Mapping[str, ListedFile]:
         """See `Archive`."""
-        files = (self._file(path) for path in paths)
+        with self._readable():
+            files = [self._file(path) for path in paths]
         return {file.path: file for file in files if file is not None}
 
     def head(self, path: str, size: int) -> bytes:
         """See `Archive`."""
-        with open(self._root / path, "rb") as file:
+        with self._readable(), open(self._root / path, "rb") as file:
             return file.read(size)
 
     def tail(self, path: str, size: int) -> bytes:
         """See `Archive`."""
-        with open(self._root / path, "rb") as file:
+        with self._readable(), open(self._root / path, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             return file.read()
 
     def open(self, path: str) -> BinaryIO:
         """See `Archive`."""
-        return open(self._root / path, "rb")
+        with self._readable():
+            return open(self._root / path, "rb")
 
     def content_hash(self, path: str) -> str:
         """See `Archive`."""
         try:
-            with open(self._root / path, "rb") as file:
+            with self._readable(), open(self._root / path, "rb") as file:
                 return f"{HASHED}{hashlib.file_digest(file, hashlib.blake2b).hexdigest()[:32]}"
         except FileNotFoundError:
             return ""
 
     def close(self) -> None:
         """See `Archive`."""
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Makes errors of the file system errors of ours; that a file is not there stays what it is."""
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except PermissionError as error:
+            raise ArchiveError(
+                f"A part of the archive in {self._root} cannot be read.",
+                why=str(error),
+                data="Nothing was read.",
+                next="Let the user of this process read the archive's folders and files.",
+            ) from error
+        except OSError as error:
+            raise ArchiveUnreachableError(
+                f"The archive in {self._root} does not answer.",
+                why=str(error),
+                data="Nothing was read.",
+                next="Retry; if the error stays, check the disk, or the share that is mounted there.",
+            ) from error
 
     def _walk(self, folder: str, wanted: ListedRange) -> Iterator[tuple[dict[str, ListedFile], int]]:
         """Yields per folder the wanted files and how many names it has."""

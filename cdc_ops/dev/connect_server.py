@@ -102,6 +102,7 @@ class ConnectServer:
         self.stop()
 
     def _command(self) -> list[str]:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of the server's Python workers: with the packages of this process
         conf = {
             **server_conf(self._conf),
             **store_conf(os.environ),

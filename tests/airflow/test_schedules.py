@@ -23,6 +23,7 @@ from cdc_ops.errors import ConfigError
 from cdc_ops.provider_info import get_provider_info
 from cdc_ops.state.sql import open_store
 from cdc_ops.state.told_files import TellingStatus
+from cdc_ops.steps.archive.watch import ArchiveWatcher, Batch
 
 FILE = """
 pipeline: shop
@@ -198,6 +199,36 @@ def test_a_batch_counts_as_told_when_airflow_has_stored_its_event_and_not_before
 
     asyncio.run(all_of_it())
     assert len(list(folder.iterdir())) == 1
+
+
+def test_an_error_that_nobody_foresaw_is_told_once_and_the_watching_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error that ended the trigger would end it in Airflow for good, or start it again and again."""
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path}/ledger.db")
+    folder = tmp_path / "archive" / "t" / "partition=0"
+    folder.mkdir(parents=True)
+    (folder / "t+0+0000000000.json").write_text("{}\n")
+    trigger = trigger_of(write(tmp_path, "schedule: archive"))
+    producer = trigger.create_shared_stream_producer(trigger.serialize()[1])
+    looks: list[str] = []
+    look = ArchiveWatcher.look
+
+    def fails_twice(watcher: ArchiveWatcher) -> tuple[Batch, ...]:
+        looks.append("")
+        if len(looks) < 3:
+            raise RuntimeError("a bug")
+        return look(watcher)
+
+    monkeypatch.setattr(ArchiveWatcher, "look", fails_twice)
+
+    async def until_told() -> None:
+        [(event, _)] = await _events(trigger, producer, 1)
+        assert event.payload["files"] == 1
+        await producer.aclose()
+
+    asyncio.run(until_told())
+    assert [record.levelname for record in caplog.records if "RuntimeError: a bug" in record.getMessage()] == ["ERROR"]
 
 
 def test_a_run_says_which_batches_have_started_it() -> None:

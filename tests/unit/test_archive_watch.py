@@ -7,22 +7,25 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from cdc_ops.archives.local import LocalArchive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.file_names import KafkaName, Layout
 from cdc_ops.core.archive.listing import EVERYTHING
 from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange
 from cdc_ops.core.archive.quiet import MOST_LISTINGS
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
+from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
 from cdc_ops.core.pipeline.watch import Watch, WatchedEntry
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.object_store import ObjectStore
-from cdc_ops.errors import ArchiveError
+from cdc_ops.errors import ArchiveError, ArchiveUnreachableError
 from cdc_ops.state.sql import open_store
 from cdc_ops.state.table_run import RunTiming, TableRunStatus
 from cdc_ops.steps.archive.frozen_files import after_reading, record_consumed, record_frozen, record_scan
@@ -254,6 +257,17 @@ def test_files_that_a_run_left_for_the_next_one_are_told_again_until_nothing_is_
     assert world.store.told_files(PIPELINE) == {}
 
 
+def test_files_that_a_run_left_are_told_again_though_another_kind_of_run_has_ended_since(world: World) -> None:
+    watcher = world.watcher()
+    for number in range(3):
+        world.put(number * 10, number * 10 + 10)
+    look_twice(watcher)
+    assert world.run(limit=2) == 2
+    line = changed(table_run("compared"), table=ORDERS, kind=OperationKind.RECONCILE, status=TableRunStatus.COMMITTED)
+    world.store.record(replace(line, timing=RunTiming(started_at=world.store.now())))
+    assert told(look_twice(watcher)) == [["0000000020.json"]]
+
+
 def test_a_run_that_fails_is_not_started_again_and_again_and_the_next_file_starts_one(world: World) -> None:
     watcher = world.watcher()
     world.put(0, 10)
@@ -354,3 +368,50 @@ def test_an_archive_that_cannot_be_listed_is_an_error_and_nothing_is_forgotten(w
     (tmp_path / "elsewhere").rename(world.folder)
     assert look_twice(watcher) == ()
     assert len(world.store.told_files(PIPELINE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "error"), [(PermissionError(13, "Permission denied"), ArchiveError), (OSError(116, "Stale"), ArchiveUnreachableError)]
+)
+def test_a_folder_that_cannot_be_read_is_an_error_of_the_archive_and_the_next_look_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, problem: OSError, error: type[ArchiveError]
+) -> None:
+    watcher = world.watcher()
+    world.put(0, 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", Mock(side_effect=problem))
+        with pytest.raises(ArchiveError) as found:
+            watcher.look()
+    assert type(found.value) is error
+    assert str(world.folder) in str(found.value)
+    assert told(look_twice(watcher)) == [["0000000000.json"]]
+
+
+def test_a_file_that_is_removed_while_its_end_is_looked_at_stops_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher = world.watcher(check_file_footers=True)
+    path = Path(world.put(0, 10))
+    looked: list[str] = []
+
+    def tail(archive: LocalArchive, name: str, size: int) -> bytes:
+        looked.append(name)
+        path.unlink(missing_ok=True)
+        return real(archive, name, size)
+
+    real = LocalArchive.tail
+    monkeypatch.setattr(LocalArchive, "tail", tail)
+    assert look_twice(watcher) == ()
+    assert len(looked) == 1
+
+
+def test_files_in_folders_that_nobody_watches_any_more_are_forgotten_after_a_week(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.put(0, 10)
+    look_twice(world.watcher())
+    elsewhere = world.folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    other = world.watcher(url=str(elsewhere))
+    look_twice(other)
+    assert len(world.store.told_files(PIPELINE)) == 1, "a watcher of the old file would tell them again"
+    later = world.store.now() + timedelta(days=8)
+    monkeypatch.setattr(world.store, "now", lambda: later)
+    look_twice(other)
+    assert world.store.told_files(PIPELINE) == {}

@@ -62,3 +62,17 @@ def test_a_job_that_cannot_begin_fails_each_of_its_tables_and_may_be_tried_again
     assert [table.table for table in result.tables] == list(TABLES)
     assert all(table.retryable and table.error for table in result.tables)
     assert "The sync job of pipeline shop failed in Spark with ConnectionRefusedError." in str(result.tables[0].error)
+
+
+def test_an_error_of_a_python_worker_is_told_with_what_its_traceback_ends_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in front of the traceback is Spark's, and names no cause; what stands behind it is Java's."""
+
+    def refused(*_: object) -> Mock:
+        frames = "".join(f'  File "worker.py", line {number}, in main\n    process()\n' for number in range(20))
+        raise RuntimeError(f"Job aborted.\nTraceback (most recent call last):\n{frames}ModuleNotFoundError: no pyarrow\n\n\tat org.x")
+
+    monkeypatch.setattr(jobs, "check_shared", refused)
+    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d", lambda _: None)
+    error = result.tables[0].error
+    assert error is not None
+    assert [line.strip() for line in error["why"].splitlines()] == ["Job aborted.", "ModuleNotFoundError: no pyarrow"]

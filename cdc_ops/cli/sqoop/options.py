@@ -73,7 +73,7 @@ _GROUPS: Final = (
     _Group(
         valued="external-table-dir hive-home hs2-url hs2-user hs2-password hs2-keytab",
         switches="hive-import create-hive-table hive-overwrite",
-        why="cdc-ops registers no table in a metastore. Do it once: CREATE TABLE name USING delta LOCATION 'the folder of the table'.",
+        why="Names in a metastore come from 'target: {catalog: ...}', for one table from 'catalog_name'; see docs/catalog.md.",
         differs=True,
     ),
     _Group(

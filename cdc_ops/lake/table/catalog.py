@@ -1,5 +1,6 @@
 """Tables in Spark's catalog: registered by SQL, by name and place. Nothing here writes a row, or is needed to read a table by its path."""
 
+import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -20,6 +21,9 @@ REGISTERED_AS: Final = "cdc_ops.registered"
 _IN_LAKE: Final = (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
 _TELLS_COLUMNS: Final = {"spark.databricks.delta.catalog.update.enabled": "true"}
 """Delta leaves the metastore without columns unless it is told to write them."""
+_PATIENCE: Final = 60.0
+_PAUSE: Final = 0.1
+"""Seconds."""
 
 
 def follow_catalog(spark: SparkSession, entry: CatalogEntry, operations: Iterable[OperationResult]) -> CatalogResult | None:
@@ -76,8 +80,7 @@ def register(spark: SparkSession, entry: CatalogEntry, *, version: int | None = 
                 if not _is_there(session, entry):
                     raise _unavailable(entry, "Spark does not find the table after CREATE TABLE.")
             elif changed and _catalog(session, entry) == SESSION_CATALOG:
-                value = f"{'.'.join(entry.name)} {print_now}"
-                session.sql(f"ALTER TABLE {entry.sql_name} SET TBLPROPERTIES ({text_literal(REGISTERED_AS)} = {text_literal(value)})")
+                _tell_columns(session, entry, f"{'.'.join(entry.name)} {print_now}")
         except PySparkException as error:
             raise _unavailable(entry, error) from error
     return CatalogResult(registered=print_now)
@@ -89,6 +92,27 @@ def _create(spark: SparkSession, entry: CatalogEntry) -> None:
     if not spark.catalog.databaseExists(entry.sql_schema):
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {entry.sql_schema}")
     spark.sql(create)
+
+
+def _tell_columns(spark: SparkSession, entry: CatalogEntry, value: str) -> None:
+    """Makes Delta tell the metastore of the columns, and waits until it has: Delta does so in the background, and a job may end first.
+
+    Raises:
+        CatalogUnavailableError: the metastore still has the old entry after `_PATIENCE`.
+    """
+    spark.sql(f"ALTER TABLE {entry.sql_name} SET TBLPROPERTIES ({text_literal(REGISTERED_AS)} = {text_literal(value)})")
+    end = time.monotonic() + _PATIENCE
+    while value not in _stored(spark, entry):
+        if time.monotonic() > end:
+            raise _unavailable(entry, f"The metastore did not have the columns {_PATIENCE:.0f} seconds after Delta was told to write them.")
+        time.sleep(_PAUSE)
+
+
+def _stored(spark: SparkSession, entry: CatalogEntry) -> str:
+    """Returns what the metastore itself has, as text; other statements ask the Delta log."""
+    name = text_literal(entry.name[-1])
+    [row] = spark.sql(f"SHOW TABLE EXTENDED IN {entry.sql_schema} LIKE {name}").collect()
+    return str(row["information"])
 
 
 def _is_there(spark: SparkSession, entry: CatalogEntry) -> bool:

@@ -310,7 +310,10 @@ def _endings(
         if unchanged or not looked_at or name.compression is not Compression.NONE or not sizes[name.path].size:
             continue
         kind = "binlog" if isinstance(name, BinlogName) else name.extension
-        answer = is_complete(look.archive, name.path, kind, sizes[name.path].size)
+        try:
+            answer = is_complete(look.archive, name.path, kind, sizes[name.path].size)
+        except FileNotFoundError:  # removed since the listing: it waits, and the next listing does not have it
+            answer = False
         if answer is False:
             unfinished.add(name.path)
         elif answer:

@@ -26,6 +26,8 @@ CLAIM: Final = timedelta(minutes=1)
 """How long a batch is left to a watcher that may have died before Airflow had its event; or three listings, if that is longer."""
 SHOWN: Final = 100
 """Paths that an event names."""
+REMEMBERED: Final = timedelta(days=7)
+"""How long files are remembered in folders that are not watched any more: another watcher may still know the old pipeline file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +144,9 @@ class ArchiveWatcher:
         return self._archives[location]
 
     def _consumed(self, found: _Found, told: Mapping[str, ToldFile]) -> tuple[ToldFile, ...]:
-        """Returns what was told and needs no memory any more: all its tables have it, or it is gone."""
-        done: list[ToldFile] = []
+        """Returns what was told and needs no memory any more: all its tables have it, it is gone, or nobody looks there."""
+        now, watched = self._store.now(), tuple(f"{location}/" for location in found.folders)
+        done = [file for path, file in told.items() if not path.startswith(watched) and file.at < now - REMEMBERED]
         for location, (readers, look) in found.folders.items():
             mine = {path[len(location) + 1 :]: file for path, file in told.items() if path.startswith(f"{location}/")}
             settled = {path: file for path, file in mine.items() if path not in look.unread}

@@ -15,11 +15,13 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import StateReader, TableOverview
-from cdc_ops.state.table_run import TableRunStatus
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.archive.scan import ArchiveScan, scan_again
 
 NOBODY: Final = TableName(schema="*", name="*")
 """Reads a folder of which only patterns of tables are known: the first run finds out which tables there are."""
+_LINES: Final = 20
+"""How far back a table's runs are looked through for its last increment."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,7 +73,7 @@ def look_into(
         overview = known.get(table)
         watermark = overview.state.progress.archive if overview else None
         scan = scan_again(once, lenient, store, (owner[0], table), watermark, listed_at)
-        _add(look, scan, overview)
+        _add(look, scan, store, overview)
         if rules.files.unrecognized_files is OnUnrecognizedFile.FAIL:  # the runs stop there: one has to say so
             unnamed = {item.path for item in scan.unrecognized_files}
             stops = {file.path: file for file in scan.listing.files if file.path in unnamed}
@@ -80,7 +82,7 @@ def look_into(
     return look
 
 
-def _add(look: FolderLook, scan: ArchiveScan, overview: TableOverview | None) -> None:
+def _add(look: FolderLook, scan: ArchiveScan, store: StateReader, overview: TableOverview | None) -> None:
     """Adds what one table would read."""
     waiting = scan.stock.with_status(FileStatusChange.WAIT)
     look.ready |= {file.path: file for file in scan.stock.to_read}
@@ -90,10 +92,19 @@ def _add(look: FolderLook, scan: ArchiveScan, overview: TableOverview | None) ->
         look.listed_at = scan.listing.clock
     else:
         look.is_whole = False
-    last = overview.last_run if overview else None
-    if last is not None and last.kind is OperationKind.INCREMENT and last.status is TableRunStatus.COMMITTED:
+    last = _last_increment(store, overview)
+    if last is not None and last.status is TableRunStatus.COMMITTED:
         for file in scan.files.files:
             look.left[file.path] = max(last.timing.started_at, look.left.get(file.path, last.timing.started_at))
+
+
+def _last_increment(store: StateReader, overview: TableOverview | None) -> TableRun | None:
+    """Returns a table's newest run that has read on in the archive; a comparison or a resync beside it reads no file there."""
+    last = overview.last_run if overview else None
+    if overview is None or last is None or last.kind is OperationKind.INCREMENT:
+        return last
+    lines = store.history(overview.state.pipeline, overview.state.table, limit=_LINES)
+    return next((line for line in lines if line.kind is OperationKind.INCREMENT), None)
 
 
 def is_consumed(store: StateReader, pipeline: str, readers: Iterable[TableName], files: Mapping[str, ListedFile]) -> frozenset[str]:
