@@ -1,4 +1,4 @@
-"""A whole Airflow on loopback - scheduler, DAG processor, API server - asked and told over its REST API, as a user's scripts do."""
+"""A whole Airflow on loopback - scheduler, DAG processor, triggerer, API server - told what to do over its REST API, as a user does."""
 
 import json
 import os
@@ -17,6 +17,8 @@ from cdc_ops.dev.processes import ServerProcess, free_port
 PATIENCE = 400.0
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
 ENDED = ("success", "failed")
+OPERATOR, COLLEAGUE = "operator", "colleague"
+"""Who logs in; both may do everything."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,13 @@ class LiveAirflow:
     def __init__(self, folder: Path, dags: Path, database: str, settings: Mapping[str, str]) -> None:
         self.folder = folder
         self.port = free_port()
-        self._token = ""
+        self._tokens: dict[str, str] = {}
         self._settings = {
             "AIRFLOW_HOME": str(folder),
             "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "AIRFLOW__CORE__PARALLELISM": "4",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "operator:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{OPERATOR}:admin,{COLLEAGUE}:admin",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database,
@@ -58,7 +60,7 @@ class LiveAirflow:
             "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
             **settings,
         }
-        names = ("api-server", "dag-processor", "scheduler")
+        names = ("api-server", "dag-processor", "scheduler", "triggerer")
         self._processes = {name: ServerProcess(f"Airflow's {name}", folder / name) for name in names}
 
     def __enter__(self) -> Self:
@@ -66,7 +68,11 @@ class LiveAirflow:
             (self.folder / name).mkdir(parents=True)
         environment = {**os.environ, **self._settings}
         _done([AIRFLOW, "db", "migrate"], environment)
-        arguments = {"api-server": ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"], "scheduler": ["--skip-serve-logs"]}
+        arguments = {
+            "api-server": ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"],
+            "scheduler": ["--skip-serve-logs"],
+            "triggerer": ["--skip-serve-logs"],
+        }
         told = ["env", *(f"{name}={value}" for name, value in self._settings.items()), AIRFLOW]
         try:
             for name, process in self._processes.items():
@@ -85,27 +91,27 @@ class LiveAirflow:
         passwords = self.folder / "simple_auth_manager_passwords.json.generated"
         if not passwords.exists():
             return False
-        password = json.loads(passwords.read_text())["operator"]
         try:
-            self._token = self._sent("POST", "/auth/token", {"username": "operator", "password": password})["access_token"]
+            for name, password in json.loads(passwords.read_text()).items():
+                self._tokens[name] = self._sent("POST", "/auth/token", {"username": name, "password": password})["access_token"]
         except urllib.error.URLError:
             return False
         return True
 
-    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Calls the public API below `/api/v2` and returns the document.
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None, user: str = OPERATOR) -> Any:
+        """Calls the public API below `/api/v2` as a user, and returns the document.
 
         Raises:
             AssertionError: it refuses, with its words.
         """
         try:
-            return self._sent(method, f"/api/v2{path}", body)
+            return self._sent(method, f"/api/v2{path}", body, user)
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()[:2000]}") from error
 
-    def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+    def _sent(self, method: str, path: str, body: Mapping[str, Any] | None, user: str = "") -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        headers |= {"Authorization": f"Bearer {self._tokens[user]}"} if user else {}
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data, headers=headers, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -158,6 +164,25 @@ class LiveAirflow:
         run = self.wait_until(found, f"the end of {run_id}")
         assert isinstance(run, LiveRun)
         return run
+
+    def question(self, dag_id: str, run_id: str) -> tuple[str, str]:
+        """Waits until a run asks a person, and returns the path of the question in the API, and its title."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}"
+
+        def found() -> Any:
+            open_ones = self.call("GET", f"{path}/hitlDetails?response_received=false")["hitl_details"]
+            return [one for one in open_ones if one["task_instance"]["state"] == "awaiting_input"]
+
+        self.wait_until(found, f"a question of {run_id}")
+        time.sleep(3)  # a person reads it; Airflow 3.3 tries a task again whose answer comes before its process has ended
+        [asked] = self.wait_until(found, f"a question of {run_id}")
+        task = asked["task_instance"]
+        return f"{path}/taskInstances/{task['task_id']}/{task['map_index']}/hitlDetails", str(asked["subject"])
+
+    def answered(self, dag_id: str, run_id: str, answer: str) -> LiveRun:
+        """Waits for the question of a run, answers it, and waits for the run's end."""
+        self.call("PATCH", self.question(dag_id, run_id)[0], {"chosen_options": [answer]})
+        return self.ended(dag_id, run_id)
 
     def tries(self, run: LiveRun) -> dict[str, tuple[str, int]]:
         """Returns state and number of tries of each task of a run."""

@@ -25,7 +25,7 @@ from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.lake.spark.session import close_session, open_session
 from cdc_ops.state.sql import open_reader
 from tests.airflow.conftest import ROOT
-from tests.airflow.live_airflow import ENDED, LiveAirflow, LiveRun
+from tests.airflow.live_airflow import COLLEAGUE, ENDED, OPERATOR, LiveAirflow, LiveRun
 from tests.conftest import SMALL_SPARK
 from tests.receivers import Hook, webhook
 
@@ -34,20 +34,28 @@ pipeline: {name}
 source: {{kind: mariadb, connection: live_db}}
 target: {{root: {folder}/lake, staging: {folder}/staging}}
 spark: {{connect: "{spark}"}}
-airflow: {{tasks: {{retries: 1, retry_delay: 100ms}}}}
-defaults: {{cursor: updated_at, lookback: 0s{defaults}}}
+airflow: {{tasks: {{retries: 1, retry_delay: 100ms}}{airflow}}}
+defaults: {{{defaults}}}
 tables: {{{name}.orders: {{}}}}
 {more}
 """
-CLOCK, HAND, KILLED, STALE = "clock", "hand", "killed", "stale"
+CLOCK, HAND, KILLED, STALE, ASKING, HURRIED, LANDED = "clock", "hand", "killed", "stale", "asking", "hurried", "landed"
 RECONCILE = reconcile_dag_id(HAND)
+QUERY = "cursor: updated_at, lookback: 0s"
 PIPELINES = {
-    CLOCK: ("", 'schedule: "* * * * *"'),
-    HAND: ("", 'schedule: "0 3 1 1 *"\nreconcile_schedule: "0 3 1 1 *"'),
-    KILLED: ("", ""),
-    STALE: (", max_lag: 1h", "notify: {on_call: {webhook: on_call_hook, events: [lag]}}"),
+    CLOCK: (QUERY, "", 'schedule: "* * * * *"'),
+    HAND: (QUERY, "", 'schedule: "0 3 1 1 *"\nreconcile_schedule: "0 3 1 1 *"'),
+    KILLED: (QUERY, "", ""),
+    STALE: (f"{QUERY}, max_lag: 1h", "", "notify: {{on_call: {{webhook: on_call_hook, events: [lag]}}}}"),
+    ASKING: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1h}}", ""),
+    HURRIED: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1m}}", ""),
+    LANDED: (
+        "method: log",
+        ", watch_interval: 1s",
+        "schedule: archive\narchive: {{url: {folder}/binlogs, layout: binlog, format: mysql-binlog, min_file_age: 0s}}",
+    ),
 }
-"""What each adds to the defaults, and to the file."""
+"""What each adds to the defaults, to the block `airflow`, and to the file."""
 ORDERS = (
     "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20), n INT, updated_at DATETIME(6) NOT NULL, KEY (updated_at))",
     "INSERT INTO orders SELECT seq, CONCAT('n', seq), seq * 7, NOW(6) - INTERVAL seq MINUTE FROM seq_1_to_100",
@@ -87,6 +95,11 @@ class Stage:
         with closing(open_reader(f"sqlite:///{self.folder}/ledger.db")) as ledger:
             return str(ledger.table_state(name, TableName(schema=name, name="orders")).progress.watermark)
 
+    def answers(self, name: str) -> list[tuple[str, str]]:
+        """How the questions of a pipeline were answered, by the ledger, the oldest first, and by whom."""
+        with closing(open_reader(f"sqlite:///{self.folder}/ledger.db")) as ledger:
+            return [(one.status.value, one.who) for one in reversed(ledger.approvals(name))]
+
     def done(self, name: str, conf: dict[str, Any], dag_id: str = "") -> LiveRun:
         """Triggers a run and waits for its end."""
         dag_id = dag_id or f"cdc_{name}"
@@ -101,10 +114,11 @@ def stage(mariadb: MariaDBServer, postgres: PostgresServer, jar_folder: Path, tm
     shutil.copy(ROOT / "dags" / "cdc_pipelines.py", folder / "dags")
     conf = {name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")}
     with ConnectServer(folder / "spark", jars=jar_folder, conf=conf) as spark, webhook() as hook:
-        for name, (defaults, more) in PIPELINES.items():
+        (folder / "binlogs").mkdir()
+        for name, (defaults, block, more) in PIPELINES.items():
             mariadb.create_database(name)
             mariadb.execute("DROP TABLE IF EXISTS orders", *ORDERS, database=name)
-            text = FILE.format(name=name, folder=folder, spark=spark.url, defaults=defaults, more=more)
+            text = FILE.format(name=name, folder=folder, spark=spark.url, defaults=defaults, airflow=block, more=more.format(folder=folder))
             (folder / "pipelines" / f"{name}.yaml").write_text(text)
         settings = {
             "CDC_OPS_PIPELINES": str(folder / "pipelines"),
@@ -227,3 +241,53 @@ def test_a_paused_dag_is_told_of_by_the_dag_that_looks(stage: Stage) -> None:
     [document] = stage.hook.take()
     assert (document["change"], document["kind"]) == ("new", "lag")
     assert f"see whether the DAG {dag_id} is paused" in document["text"]
+
+
+def test_deletes_above_the_limit_wait_for_the_person_who_is_asked_and_for_no_other(stage: Stage) -> None:
+    """Refused, answered by nobody in time, and granted: by the means of Airflow's own page."""
+    airflow = stage.airflow
+    for name in (ASKING, HURRIED):
+        airflow.pause(f"cdc_{name}", False)
+    first = [airflow.trigger(f"cdc_{name}", {}) for name in (ASKING, HURRIED)]
+    assert [airflow.ended(f"cdc_{name}", run).state for name, run in zip((ASKING, HURRIED), first, strict=True)] == ["success"] * 2
+    for name in (ASKING, HURRIED):
+        stage.sql(name, "DELETE FROM orders WHERE id > 30")
+    refused, expired = (airflow.trigger(f"cdc_{name}", {"mode": "reconcile"}) for name in (ASKING, HURRIED))
+    path, title = airflow.question(f"cdc_{ASKING}", refused)
+    assert title == f"{ASKING}.orders: delete 70 of 100 rows?"
+    with pytest.raises(AssertionError, match="403"):
+        airflow.call("PATCH", path, {"chosen_options": ["Approve"]}, user=COLLEAGUE)
+    assert airflow.answered(f"cdc_{ASKING}", refused, "Reject").state == "failed"
+    assert airflow.ended(f"cdc_{HURRIED}", expired).state == "failed"
+    assert not stage.is_equal(ASKING)
+    assert not stage.is_equal(HURRIED)
+    granted = airflow.trigger(f"cdc_{ASKING}", {"mode": "reconcile"})
+    assert airflow.answered(f"cdc_{ASKING}", granted, "Approve").state == "success"
+    assert stage.is_equal(ASKING)
+    assert stage.answers(ASKING) == [("refused", OPERATOR), ("granted", OPERATOR)]
+    assert stage.answers(HURRIED) == [("timed_out", "")]
+
+
+def test_a_file_that_lands_starts_a_run_which_reads_it_and_leaves_it_where_it_is(stage: Stage) -> None:
+    """The files are binlogs, as an archiver copies them when the server has closed them."""
+    archive, airflow, dag_id = stage.folder / "binlogs", stage.airflow, f"cdc_{LANDED}"
+    airflow.pause(dag_id, False)
+
+    def run_after(*changes: str) -> LiveRun:
+        """Changes rows, lands the binlog that has them, and waits for the run that this starts."""
+        before = len(airflow.runs(dag_id))
+        stage.sql(LANDED, "FLUSH BINARY LOGS", *changes)
+        *_, (name, *_) = stage.sql(LANDED, "SHOW BINARY LOGS")
+        stage.sql(LANDED, "FLUSH BINARY LOGS")
+        shutil.copyfile(stage.server.data / name, archive / f".{name}")
+        (archive / f".{name}").rename(archive / name)
+        return airflow.ended(dag_id, airflow.wait_until(lambda: airflow.runs(dag_id)[before:], f"a run for {name}")[0].run_id)
+
+    first = run_after("UPDATE orders SET n = 1 WHERE id = 1")
+    assert (first.kind, first.state, stage.is_equal(LANDED)) == ("asset_triggered", "success", True)
+    second = run_after(
+        "UPDATE orders SET n = 2 WHERE id = 2", "DELETE FROM orders WHERE id = 3", "INSERT INTO orders VALUES (300, 'x', 3, NOW(6))"
+    )
+    assert (second.kind, second.state, stage.is_equal(LANDED)) == ("asset_triggered", "success", True)
+    assert len(list(archive.iterdir())) == 2
+    assert len(airflow.runs(dag_id)) == 2, "each file starts one run"
