@@ -52,7 +52,8 @@ PIPELINES = {
     LANDED: (
         "method: log",
         ", watch_interval: 1s",
-        "schedule: archive\narchive: {{url: {folder}/binlogs, layout: binlog, format: mysql-binlog, min_file_age: 0s, initial_load: snapshot}}",
+        "schedule: archive\n"
+        "archive: {{url: {folder}/binlogs, layout: binlog, format: mysql-binlog, min_file_age: 0s, initial_load: snapshot}}",
     ),
 }
 """What each adds to the defaults, to the block `airflow`, and to the file."""
