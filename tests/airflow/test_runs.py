@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -12,17 +12,21 @@ import pendulum
 import pytest
 from airflow.exceptions import DagRunTypeNotAllowed
 from airflow.models.backfill import _create_backfill
+from airflow.utils.types import DagRunType
 
+from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.airflow.run_note import NOTE
 from cdc_ops.airflow.tasks import RESULTS
+from cdc_ops.core.operation.run_request import RunKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer
-from cdc_ops.errors import LeaseHeldError
+from cdc_ops.errors import LeaseHeldError, RequestError
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.testing.source_harness import wait_until
 from tests.airflow.stage import LINES, SALES, Stage, asset_events, handed_on
 
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GREEN = {"discover": "success", "plan": "success", "extract": "success", "merge": "success", "commit": "success", "outcome": "success"}
 IDLE = {"discover": "success", "plan": "success", "extract": "skipped", "merge": "skipped", "commit": "skipped", "outcome": "success"}
 
@@ -70,6 +74,27 @@ def test_a_snapshot_then_nothing_new_then_one_table_fails_and_heals(stage: Stage
     healed = stage.run()
     assert (healed.state, stage.statuses(healed)) == ("success", {SALES: "committed", LINES: "idle"})
     assert [(call["step"], call["tables"]) for call in stage.calls()] == [("merge", [SALES])], "what was landed is not read again"
+
+
+@pytest.mark.parametrize("ledger_is_lost", [False, True])
+def test_another_uri_of_its_asset_never_loads_a_table_again_without_a_word(stage: Stage, ledger_is_lost: bool) -> None:
+    stage.run()
+    before, file = stage.watermarks(), stage.folder / "pipelines" / "shop.yaml"
+    (stage.folder / "lake").rename(stage.folder / "moved")
+    file.write_text(file.read_text().replace(f"{stage.folder}/lake", f"{stage.folder}/moved"))
+    for path in stage.folder.glob("ledger.db*") if ledger_is_lost else ():
+        path.unlink()
+    stage.calls()
+    stage.change()
+    run = stage.run()
+    if ledger_is_lost:  # the error of the plan names `state rebuild`, which takes the watermark from the table
+        assert (run.state, run.tasks["plan"], stage.calls()) == ("failed", "failed", [])
+        return
+    told = asset_events(run)
+    assert {name: (extra["kind"], extra["counts"]["read"]) for name, extra in told.items()} == dict.fromkeys(
+        (f"cdc/shop/{SALES}", f"cdc/shop/{LINES}"), ("increment", 1)
+    )
+    assert {extra["table"]: extra["window"]["low"] for extra in told.values()} == before
 
 
 def test_what_tasks_hand_on_is_names_and_never_operations(stage: Stage) -> None:
@@ -311,3 +336,18 @@ def test_what_spark_will_need_is_checked_before_anything_is_planned(stage: Stage
     run = stage.run()
     assert (run.state, run.tasks["discover"]) == ("failed", "failed")
     assert stage.calls() == []
+
+
+@pytest.mark.parametrize("run_type", list(DagRunType))
+@pytest.mark.parametrize("interval", [None, (NOON - timedelta(hours=1), NOON)])
+def test_every_kind_of_run_that_airflow_has_is_understood_with_and_without_an_interval(
+    run_type: DagRunType, interval: tuple[datetime, datetime] | None
+) -> None:
+    facts = DagRunFacts(dag_id="cdc_shop", run_id="scheduled__2026-01-01T12:00:00+00:00", run_type=run_type.value, interval=interval)
+    if run_type is not DagRunType.BACKFILL_JOB:
+        assert run_request(facts).kind is RunKind.INCREMENT
+    elif interval:
+        assert (run_request(facts).kind, run_request(facts).since, run_request(facts).until) == (RunKind.BACKFILL, *interval)
+    else:
+        with pytest.raises(RequestError, match="has no data interval"):
+            run_request(facts)
