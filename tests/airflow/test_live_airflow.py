@@ -39,7 +39,7 @@ defaults: {{{defaults}}}
 tables: {{{name}.orders: {{}}}}
 {more}
 """
-CLOCK, HAND, KILLED, STALE, ASKING, HURRIED = "clock", "hand", "killed", "stale", "asking", "hurried"
+CLOCK, HAND, KILLED, STALE, ASKING, HURRIED, LANDED = "clock", "hand", "killed", "stale", "asking", "hurried", "landed"
 RECONCILE = reconcile_dag_id(HAND)
 QUERY = "cursor: updated_at, lookback: 0s"
 PIPELINES = {
@@ -49,6 +49,12 @@ PIPELINES = {
     STALE: (f"{QUERY}, max_lag: 1h", "", "notify: {{on_call: {{webhook: on_call_hook, events: [lag]}}}}"),
     ASKING: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1h}}", ""),
     HURRIED: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1m}}", ""),
+    LANDED: (
+        "method: log",
+        ", watch_interval: 1s",
+        "schedule: archive\n"
+        "archive: {{url: {folder}/binlogs, layout: binlog, format: mysql-binlog, min_file_age: 0s, initial_load: snapshot}}",
+    ),
 }
 """What each adds to the defaults, to the block `airflow`, and to the file."""
 ORDERS = (
@@ -87,10 +93,11 @@ class Stage:
             return [line.status.value for line in ledger.table_runs(run.dag_id.removeprefix("cdc_").partition(".")[0], run_id=run.run_id)]
 
     def errors(self, run: LiveRun) -> str:
-        """What the ledger says of the failures of a run, for messages of tests."""
+        """What the ledger and Airflow say of the failures of a run, for messages of tests."""
         with closing(open_reader(f"sqlite:///{self.folder}/ledger.db")) as ledger:
             lines = ledger.table_runs(run.dag_id.removeprefix("cdc_").partition(".")[0], run_id=run.run_id)
-        return "\n".join(line.messages.message for line in lines)
+        tasks = [f"{task}: {state}" for task, (state, _) in self.airflow.tries(run).items()]
+        return "\n".join([*tasks, *(f"{line.status} {line.messages.message} {line.messages.alert}" for line in lines)])
 
     def watermark(self, name: str) -> str:
         with closing(open_reader(f"sqlite:///{self.folder}/ledger.db")) as ledger:
@@ -115,6 +122,7 @@ def stage(mariadb: MariaDBServer, postgres: PostgresServer, jar_folder: Path, tm
     shutil.copy(ROOT / "dags" / "cdc_pipelines.py", folder / "dags")
     conf = {name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")}
     with ConnectServer(folder / "spark", jars=jar_folder, conf=conf) as spark, webhook() as hook:
+        (folder / "binlogs").mkdir()
         for name, (defaults, block, more) in PIPELINES.items():
             mariadb.create_database(name)
             mariadb.execute("DROP TABLE IF EXISTS orders", *ORDERS, database=name)
@@ -266,3 +274,31 @@ def test_deletes_above_the_limit_wait_for_the_person_who_is_asked_and_for_no_oth
     assert stage.is_equal(ASKING)
     assert stage.answers(ASKING) == [("refused", OPERATOR), ("granted", OPERATOR)]
     assert stage.answers(HURRIED) == [("timed_out", "")]
+
+
+def test_a_file_that_lands_starts_a_run_which_reads_it_and_leaves_it_where_it_is(stage: Stage) -> None:
+    """The files are binlogs, as an archiver copies them when the server has closed them."""
+    archive, airflow, dag_id = stage.folder / "binlogs", stage.airflow, f"cdc_{LANDED}"
+    airflow.pause(dag_id, False)
+
+    def run_after(*changes: str) -> LiveRun:
+        """Changes rows, lands the binlog that has them, and waits for the run that this starts."""
+        before = len(airflow.runs(dag_id))
+        stage.sql(LANDED, *changes)
+        *_, (name, *_) = stage.sql(LANDED, "SHOW BINARY LOGS")
+        stage.sql(LANDED, "FLUSH BINARY LOGS")
+        shutil.copyfile(stage.server.data / name, archive / f".{name}")
+        (archive / f".{name}").rename(archive / name)
+        return airflow.ended(dag_id, airflow.wait_until(lambda: airflow.runs(dag_id)[before:], f"a run for {name}")[0].run_id)
+
+    stage.sql(LANDED, "FLUSH BINARY LOGS")
+    first = run_after("UPDATE orders SET n = 1 WHERE id = 1")
+    assert (first.kind, first.state) == ("asset_triggered", "success"), stage.errors(first)
+    assert stage.is_equal(LANDED)
+    second = run_after(
+        "UPDATE orders SET n = 2 WHERE id = 2", "DELETE FROM orders WHERE id = 3", "INSERT INTO orders VALUES (300, 'x', 3, NOW(6))"
+    )
+    assert (second.kind, second.state) == ("asset_triggered", "success"), stage.errors(second)
+    assert stage.is_equal(LANDED)
+    assert len(list(archive.iterdir())) == 2
+    assert len(airflow.runs(dag_id)) == 2, "each file starts one run"
