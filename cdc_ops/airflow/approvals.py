@@ -21,6 +21,7 @@ from cdc_ops.airflow.dag_ids import dag_id, reconcile_dag_id
 from cdc_ops.airflow.exceptions import translated
 from cdc_ops.airflow.task_context import ASK, TaskContext, label, opened
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, answer_text
+from cdc_ops.core.operation.run_request import airflow_run_id
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.text import minute_text
 from cdc_ops.steps.approvals import answer, ask
@@ -57,16 +58,17 @@ def ask_task(pipeline: Pipeline, **options: Any) -> Any:
 
 
 def ended_runs(pipeline: Pipeline, instance: Any) -> Callable[[str], bool]:
-    """Returns a function that tells whether a run of a pipeline is over, by its id: Airflow has it in another state, or not at all.
+    """Returns what tells whether a run of a pipeline is over, by its id in the ledger: Airflow has it in another state, or not at all.
 
     Args:
         pipeline: The pipeline, whose two DAGs may have asked.
         instance: The task that wants to know.
     """
-    dags = (dag_id(pipeline.name), reconcile_dag_id(pipeline.name))
 
     def has_ended(run_id: str) -> bool:
-        return not any(instance.get_dr_count(dag_id=one, run_ids=[run_id], states=list(_AT_WORK)) for one in dags)
+        of_airflow, reconciles = airflow_run_id(run_id)
+        dag = reconcile_dag_id(pipeline.name) if reconciles else dag_id(pipeline.name)
+        return not instance.get_dr_count(dag_id=dag, run_ids=[of_airflow], states=list(_AT_WORK))
 
     return has_ended
 

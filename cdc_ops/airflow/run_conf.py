@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Final, NoReturn
 
 from cdc_ops.core.instants import parse_instant
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest, ledger_run_id
 from cdc_ops.core.pipeline.airflow_settings import Downstream
 from cdc_ops.core.reconcile.diff import parse_accepted
 from cdc_ops.core.text import did_you_mean, split_list, unquoted
@@ -72,7 +72,7 @@ def run_request(dag_run: DagRunFacts) -> RunRequest:
         _check_backfill(dag_run, mode)
     since, until = dag_run.interval if backfill and dag_run.interval else (_instant(dag_run.conf, "since"), _instant(dag_run.conf, "until"))
     return RunRequest(
-        run_id=dag_run.run_id,
+        run_id=ledger_run_id(dag_run.run_id, reconcile_dag=dag_run.reconcile),
         trigger=dag_run.run_type,
         holder=f"airflow:{dag_run.dag_id}:{dag_run.run_id}",
         kind=_kind(dag_run, mode),
@@ -114,7 +114,7 @@ def _reconcile(dag_run: DagRunFacts) -> RunRequest:
         _refuse("A reconcile cannot be silent: it brings changes that the DAGs behind a table have not seen.", "Remove downstream.")
     number, ratio = parse_accepted(str(accepted))
     return RunRequest(
-        run_id=dag_run.run_id,
+        run_id=ledger_run_id(dag_run.run_id, reconcile_dag=dag_run.reconcile),
         trigger=dag_run.run_type,
         holder=f"airflow:{dag_run.dag_id}:{dag_run.run_id}",
         kind=RunKind.RECONCILE,

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cdc_ops import __version__
+from cdc_ops.core.operation.run_request import ledger_run_id
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.metrics.families import table_families
@@ -77,7 +78,8 @@ class Pages:
 
     def run(self, visible: Visible, pipeline: str | None, run_id: str, dag_id: str = "") -> HTMLResponse:
         """What one run did with each table; also the tab on a run of a DAG, which gives the DAG in place of the pipeline."""
-        pipeline = pipeline or _pipeline_of(visible, dag_id)
+        if pipeline is None:
+            pipeline, run_id = _pipeline_of(visible, dag_id), ledger_run_id(run_id, reconcile_dag=_reconciles(visible, dag_id))
         if pipeline is None:
             return self._foreign(dag_id)
         try:
@@ -154,3 +156,7 @@ def _table_of(name: str) -> TableName | None:
 def _pipeline_of(visible: Visible, dag_id: str) -> str | None:
     """Returns the pipeline of a DAG, None if the visitor sees none of that DAG."""
     return next((name for name, info in (visible or {}).items() if dag_id in info.dag_ids), None)
+
+
+def _reconciles(visible: Visible, dag_id: str) -> bool:
+    return any(dag_id in info.dag_ids[1:] for info in (visible or {}).values())

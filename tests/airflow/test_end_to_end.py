@@ -65,7 +65,7 @@ def test_a_snapshot_and_an_increment_arrive_in_delta(
     assert [item.phase.value for item in line.timing.phases] == phases
     assert all(item.seconds > 0 for item in line.timing.phases)
 
-    instance: Any = SimpleNamespace(run_id=second.id, map_index=0, task_id="tables.merge")
+    instance: Any = SimpleNamespace(dag_id="cdc_shop", run_id=second.id, map_index=0, task_id="tables.merge")
     lineage = done_lineage(load_pipeline(file), Step.MERGE, instance)
     assert lineage is not None
     [output] = lineage.outputs

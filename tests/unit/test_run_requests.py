@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
+from cdc_ops.airflow.job_files import open_journal
 from cdc_ops.airflow.run_conf import DagRunFacts, run_request
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind, airflow_run_id
 from cdc_ops.core.pipeline.airflow_settings import Downstream
+from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TargetConfig
 from cdc_ops.errors import RequestError
 
 HOUR = (datetime(2026, 1, 1, 5, tzinfo=UTC), datetime(2026, 1, 1, 6, tzinfo=UTC))
+PIPELINE = Pipeline(
+    name="shop",
+    source=SourceConfig(kind=SourceKind.MARIADB, connection="db"),
+    target=TargetConfig(root="/lake", staging="/staging"),
+    tables=(),
+)
 FORM: dict[str, Any] = {"tables": [], "mode": "increment", "since": None, "until": None, "keys": []}
 RUN_TYPES = ("scheduled", "manual", "asset_triggered", "operator_triggered", "asset_materialization")
 
@@ -32,6 +40,17 @@ def test_a_run_without_parameters_carries_forward_whatever_its_type_and_interval
     assert request.kind is RunKind.INCREMENT
     assert (request.tables, request.since, request.until, request.keys, request.mode) == ((), None, None, (), None)
     assert (request.trigger, request.holder) == (run_type, "airflow:cdc_shop:manual__1")
+
+
+def test_runs_of_both_dags_that_are_due_at_the_same_instant_have_ids_of_their_own_in_the_ledger() -> None:
+    """Airflow gives both `scheduled__<instant>`; jobs, lines and questions of a run are kept by the id."""
+    midnight = "scheduled__2026-01-01T00:00:00+00:00"
+    forward = run_request(dag_run("scheduled", HOUR, midnight))
+    compares = run_request(DagRunFacts(dag_id="cdc_shop_reconcile", run_id=midnight, run_type="scheduled", reconcile=True))
+    assert (forward.run_id, compares.run_id) == (midnight, f"reconcile__{midnight}")
+    assert run_request(dag_run(run_id=midnight, mode="reconcile")).run_id == midnight, "a comparison by hand in the pipeline's own DAG"
+    assert airflow_run_id(compares.run_id) == (midnight, True)
+    assert len({open_journal(PIPELINE, run.run_id, 0).folder for run in (forward, compares)}) == 2
 
 
 @pytest.mark.parametrize("run_id", ["backfill__2026-01-01T06:00:00+00:00", "scheduled__2026-01-01T06:00:00+00:00"])

@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from cdc_ops.airflow.connections import ledger_url, source_url
+from cdc_ops.airflow.dag_ids import reconcile_dag_id
 from cdc_ops.airflow.job_files import open_journal
 from cdc_ops.airflow.task_context import is_approved, table_configs
 from cdc_ops.config.expressions.spark_conditions import named_columns
@@ -20,6 +21,7 @@ from cdc_ops.core.operation.catalog_entry import catalog_entry
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult, Outcome
+from cdc_ops.core.operation.run_request import ledger_run_id
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.schema.tables import TableName
@@ -63,7 +65,8 @@ def done_lineage(pipeline: Pipeline, step: Step, instance: "RuntimeTaskInstanceP
         instance: The task instance, which has ended well or not.
     """
     try:
-        journal = open_journal(pipeline, instance.run_id, instance.map_index or 0, approved=is_approved(instance.task_id))
+        run_id = ledger_run_id(instance.run_id, reconcile_dag=instance.dag_id == reconcile_dag_id(pipeline.name))
+        journal = open_journal(pipeline, run_id, instance.map_index or 0, approved=is_approved(instance.task_id))
         tries = tuple((job, result) for job, result in journal.tries() if job.step is step)
         return _as_facets(pipeline, step, tried_operations(tries), results_of(tries))
     except Exception:

@@ -12,6 +12,31 @@ from cdc_ops.core.run_cost import RunCost
 from cdc_ops.errors import RequestError
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
+_OF_RECONCILE_DAG: Final = "reconcile__"
+
+
+def ledger_run_id(run_id: str, *, reconcile_dag: bool) -> str:
+    """Returns the id under which the ledger keeps a run of one of a pipeline's two DAGs.
+
+    Airflow's ids are unique within a DAG only: when both DAGs are due at the same instant, both have a run of the same id.
+
+    Args:
+        run_id: Airflow's.
+        reconcile_dag: True for the DAG that reconciles.
+
+    >>> ledger_run_id("scheduled__2026-01-01T00:00:00+00:00", reconcile_dag=True)
+    'reconcile__scheduled__2026-01-01T00:00:00+00:00'
+    """
+    return f"{_OF_RECONCILE_DAG}{run_id}" if reconcile_dag else run_id
+
+
+def airflow_run_id(run_id: str) -> tuple[str, bool]:
+    """Returns Airflow's id of a run in the ledger, and whether it is one of the DAG that reconciles.
+
+    >>> airflow_run_id("reconcile__manual__1"), airflow_run_id("manual__1")
+    (('manual__1', True), ('manual__1', False))
+    """
+    return run_id.removeprefix(_OF_RECONCILE_DAG), run_id.startswith(_OF_RECONCILE_DAG)
 
 
 class RunKind(enum.StrEnum):
@@ -44,7 +69,7 @@ class RunRequest:
     """What one run has to do.
 
     Args:
-        run_id: Unique per run: Airflow's run id or the CLI's own.
+        run_id: Unique per run of a pipeline: `ledger_run_id` of Airflow's, or the CLI's own.
         trigger: Who asked, for the record: scheduled, manual, backfill, cli, ...
         holder: Name under which the run takes leases; the same for all steps of the run.
         kind: What for.
