@@ -84,13 +84,17 @@ def minute_text(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M} UTC"
 
 
-def size_text(size: float) -> str:
+def size_text(size: float, units: Sequence[str] = _UNITS) -> str:
     """Returns a number of bytes in the unit that makes it readable.
+
+    Args:
+        size: Bytes.
+        units: Names of the units, each 1,024 times the one before.
 
     >>> [size_text(size) for size in (0, 1023, 1536, 250 << 20, 3 << 50)]
     ['0 B', '1023 B', '1.5 KiB', '250 MiB', '3072 TiB']
     """
     amount, unit = float(size), 0
-    while amount >= 1024 and unit < len(_UNITS) - 1:
+    while amount >= 1024 and unit < len(units) - 1:
         amount, unit = amount / 1024, unit + 1
-    return f"{amount:.0f} {_UNITS[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {_UNITS[unit]}"
+    return f"{amount:.0f} {units[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {units[unit]}"

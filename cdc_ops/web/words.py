@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_ops.core.phases import phases_text
+from cdc_ops.core.text import size_text
 from cdc_ops.state.table_run import TableRun
 
 NOTHING: Final = "\u2013"
@@ -32,12 +33,7 @@ def ago(value: datetime | None, now: datetime) -> str:
 
 def size(value: int | None) -> str:
     """Returns a number of bytes in the unit that makes it readable."""
-    if value is None:
-        return NOTHING
-    amount, unit = float(value), 0
-    while amount >= 1024 and unit < len(_SIZES) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{amount:.0f} {_SIZES[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {_SIZES[unit]}"
+    return NOTHING if value is None else size_text(value, _SIZES)
 
 
 def instant(value: datetime | None) -> str:

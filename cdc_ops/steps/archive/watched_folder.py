@@ -92,7 +92,7 @@ def _add(look: FolderLook, scan: ArchiveScan, store: StateReader, overview: Tabl
         look.listed_at = scan.listing.clock
     else:
         look.is_whole = False
-    last = _last_increment(store, overview)
+    last = _last_increment(store, overview) if scan.files.files else None  # of an archive at rest nobody asks the ledger
     if last is not None and last.status is TableRunStatus.COMMITTED:
         for file in scan.files.files:
             look.left[file.path] = max(last.timing.started_at, look.left.get(file.path, last.timing.started_at))
