@@ -20,7 +20,7 @@ from cdc_ops.airflow.lineage.events import planned_lineage
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.operation.job import Step
 from cdc_ops.dev.servers import MariaDBServer
-from tests.airflow.stage import LINES, SALES, Run, Stage
+from tests.airflow.stage import ANALYZE, LINES, SALES, Run, Stage
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = {found["$id"]: found for path in (ROOT / "tests" / "openlineage").glob("*.json") for found in [json.loads(path.read_text())]}
@@ -50,7 +50,7 @@ def stage(mariadb: MariaDBServer, tmp_path: Path, metadata: Path, monkeypatch: p
     stage = Stage(server=mariadb, folder=tmp_path, patch=monkeypatch)
     stage.set_up()
     stage.use_stub()
-    stage.sql("ALTER TABLE sales ADD api_token VARCHAR(20)")
+    stage.sql("ALTER TABLE sales ADD api_token VARCHAR(20)", ANALYZE)
     file = tmp_path / "pipelines" / "shop.yaml"
     file.write_text(file.read_text().replace("target: {", "target: {catalog: '{schema}.{table}', "))
     monkeypatch.setenv("CDC_OPS_JARS", "")

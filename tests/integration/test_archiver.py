@@ -186,7 +186,7 @@ def test_copies_on_s3_are_uploaded_whole_or_not_at_all(server: DatabaseServer, f
     archive_binlogs(rules, url(server))
     import fsspec
 
-    store = fsspec.filesystem("s3", **options)
+    store = fsspec.filesystem("s3", use_listings_cache=False, skip_instance_cache=True, **options)
     assert sorted(Path(path).name for path in store.ls(f"{place}/db1")) == names
     assert all(store.cat(f"{place}/db1/{name}") == (server.data / name).read_bytes() for name in names)
     store.rm(f"{place}/db1", recursive=True)
