@@ -49,6 +49,7 @@ class Run:
     state: str
     tasks: dict[str, str]
     labels: dict[str, str | None]
+    tries: dict[str, int]
 
 
 @dataclass
@@ -127,7 +128,8 @@ class Stage:
             gc.collect()
         tasks = {task.task_id.removeprefix("tables."): str(task.state) for task in run.get_task_instances()}
         labels = {task.task_id.removeprefix("tables."): task.rendered_map_index for task in run.get_task_instances()}
-        return Run(id=run.run_id, state=str(run.state), tasks=tasks, labels=labels)
+        tries = {task.task_id.removeprefix("tables."): task.try_number for task in run.get_task_instances()}
+        return Run(id=run.run_id, state=str(run.state), tasks=tasks, labels=labels, tries=tries)
 
     @property
     def ledger(self) -> StateReader:

@@ -1,5 +1,6 @@
 """Whole runs against a real database, with a stand-in for Spark: what fails, what goes on, what is retried, what is told."""
 
+import re
 import sqlite3
 import threading
 from contextlib import closing
@@ -12,7 +13,9 @@ import pendulum
 import pytest
 from airflow.exceptions import DagRunTypeNotAllowed
 from airflow.models.backfill import _create_backfill
+from airflow.sdk.exceptions import ParamValidationError
 from airflow.utils.types import DagRunType
+from jsonschema import FormatChecker
 
 from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.airflow.run_note import NOTE
@@ -271,15 +274,40 @@ def test_a_silent_backfill_emits_no_event_and_the_next_event_has_its_commits(sta
     assert told["delta_versions"] == {"begin": first["delta_version"], "end": first["delta_version"] + 2}
 
 
+DAY = {"mode": "range", "since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z"}
+
+
 @pytest.mark.parametrize(
-    "conf",
-    [{"tabels": [SALES]}, {"tables": ["shop.salse"]}, {"mode": "range", "since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}],
+    ("conf", "names"),
+    [
+        ({"tabels": [SALES]}, ("unknown key 'tabels'", "Did you mean 'tables'")),
+        (DAY | {"since": "2026-01-01T00:00:00"}, ("since='2026-01-01T00:00:00' has no time zone",)),
+        (DAY | {"until": "2026-01-02 00:00"}, ("until='2026-01-02 00:00' has no time zone",)),
+        (DAY | {"since": "2026-01-03T00:00:00Z"}, ("since (2026-01-03", "is not before until (2026-01-02")),
+        ({"tables": ["shop.salse"]}, ("no table 'shop.salse'", f"Did you mean '{SALES}'")),
+    ],
+    ids=["unknown key", "since is naive", "until is naive", "since after until", "unknown table"],
 )
-def test_a_conf_that_cannot_be_meant_fails_before_anything_is_planned(stage: Stage, conf: dict[str, object]) -> None:
+def test_a_conf_that_cannot_be_meant_fails_the_first_task_at_once_names_the_field_and_starts_no_spark(
+    stage: Stage, capsys: pytest.CaptureFixture[str], conf: dict[str, object], names: tuple[str, ...]
+) -> None:
+    stage.set_up(retries=2)
+    stage.use_stub()
+    stage.patch.delitem(FormatChecker.checkers, "date-time")  # Airflow then takes any text as an instant; see the next test
     run = stage.run(conf)
     assert run.state == "failed"
-    assert (run.tasks["discover"], run.tasks["outcome"]) == ("failed", "failed")
-    assert set(run.tasks.values()) <= {"failed", "upstream_failed"}
+    assert (run.tasks.pop("discover"), run.tasks.pop("outcome")) == ("failed", "failed")
+    assert set(run.tasks.values()) == {"upstream_failed"}
+    assert run.tries["discover"] == 1, "another try would say the same"
+    said = re.split(r"\n\d{4}-", capsys.readouterr().out.partition("AirflowFailException: ")[2])[0]  # up to the next line of the log
+    assert [name for name in names if name not in said] == [], said
+    assert (stage.calls(), stage.statuses(run), list((stage.folder / "lake").glob("*"))) == ([], {}, [])
+
+
+@pytest.mark.parametrize("name", ["since", "until"])
+def test_airflow_itself_refuses_an_instant_without_a_zone_before_there_is_a_run(stage: Stage, name: str) -> None:
+    with pytest.raises(ParamValidationError, match=f"param {name}: '2026-01-01T12:00:00' is not a 'date-time'"):
+        stage.run(DAY | {name: "2026-01-01T12:00:00"})
     assert stage.calls() == []
 
 

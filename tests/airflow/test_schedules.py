@@ -2,20 +2,25 @@
 
 import asyncio
 import json
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
 from pathlib import Path
 
+import pendulum
 import pytest
 from airflow.models.trigger import Trigger
 from airflow.sdk import AssetOrTimeSchedule, CronDataIntervalTimetable
 from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
 from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
+from airflow.serialization.definitions.dag import SerializedDAG
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.triggers.base import TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
+from cdc_ops.airflow.alerts.dag import ALERTS_DAG
 from cdc_ops.airflow.archive_trigger import ArchiveTrigger
 from cdc_ops.airflow.assets import told_batches
-from cdc_ops.airflow.dags import build_dag
+from cdc_ops.airflow.dags import build_dag, build_dags
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core import json_codec
 from cdc_ops.core.pipeline.watch import Watch
@@ -105,6 +110,52 @@ def test_a_schedule_beside_assets_has_real_intervals_in_its_zone(tmp_path: Path)
     assert str(dag.timetable.timetable.timezone) == "Europe/Berlin"
     assert dag.doc_md is not None
     assert "`0 3 * * *` (Europe/Berlin), or on new files in the archive" in dag.doc_md
+
+
+SCHEDULES = {
+    "cron": "schedule: '*/10 * * * *'",
+    "preset": "schedule: '@daily'",
+    "night": "schedule: '30 2 * * *'\nairflow: {time_zone: Europe/Berlin}",
+    "often": "schedule: '*/15 * * * *'\nairflow: {time_zone: Europe/Berlin}",
+    "asset": "schedule: '0 3 * * *'\nstart_on: ['s3://bucket/done']",
+    "files": "schedule: '0 * * * *'\nstart_on: [archive]",
+    "compared": "schedule: '0 * * * *'\nreconcile_schedule: '30 2 * * 0'\nairflow: {time_zone: America/New_York}",
+    "told": "schedule: '@hourly'\nnotify: {on_call: {webhook: on_call_hook, events: [failure]}}",
+    "broken": "schedule: '@weekly'\nsauce: none",
+}
+"""What each pipeline of a folder has, beside its tables: all ways to name times. Both zones change clocks at half past two."""
+WITHOUT_TIMES = {"by_hand": "", "on_files": "schedule: archive", "on_asset": "start_on: ['s3://bucket/done']"}
+
+
+def as_the_scheduler_has_them(folder: Path, schedules: dict[str, str]) -> dict[str, SerializedDAG]:
+    """Writes a pipeline for each schedule, and returns the DAGs of the folder, stored and read again."""
+    for name, schedule in schedules.items():
+        path = write(folder, schedule)
+        text = path.read_text().replace("pipeline: shop", f"pipeline: {name}")
+        path.rename(folder / f"{name}.yaml").write_text(text)
+    return {name: DagSerialization.from_dict(DagSerialization.to_dict(dag)) for name, dag in build_dags(folder).items()}
+
+
+@pytest.mark.parametrize("days", ["2026-03-07", "2026-03-27", "2026-10-23", "2026-10-30"])
+def test_each_scheduled_run_has_an_interval_that_ends_after_its_start_also_where_clocks_are_changed(tmp_path: Path, days: str) -> None:
+    dags = as_the_scheduler_has_them(tmp_path, SCHEDULES)
+    assert set(dags) == {*(f"cdc_{name}" for name in SCHEDULES), "cdc_compared_reconcile", ALERTS_DAG}
+    for name, dag in dags.items():
+        first = pendulum.parse(days)
+        assert isinstance(first, datetime)
+        infos = list(islice(dag.iter_dagrun_infos_between(first, first + timedelta(days=15)), 300))
+        assert len(infos) > 1, name
+        for one, following in pairwise(infos):
+            assert one.data_interval.start < one.data_interval.end == following.data_interval.start, name
+        own = dag.next_dagrun_info(last_automated_run_info=infos[-1])
+        by_hand = dag.timetable.infer_manual_data_interval(run_after=first)
+        assert own.data_interval.start < own.data_interval.end, name
+        assert by_hand.start < by_hand.end <= first, name
+
+
+def test_a_dag_that_no_time_starts_has_no_scheduled_run(tmp_path: Path) -> None:
+    dags = as_the_scheduler_has_them(tmp_path, WITHOUT_TIMES)
+    assert [dag.next_dagrun_info(last_automated_run_info=None) for dag in dags.values()] == [None] * len(WITHOUT_TIMES)
 
 
 def trigger_of(path: Path) -> ArchiveTrigger:

@@ -6,6 +6,7 @@ It needs no other DAG to run, and reads the pipeline files when it runs: their D
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 ALERTS_DAG: Final = "cdc-ops-alerts"
 """Unless the DAG file says otherwise. No pipeline's DAG can have this id: theirs begin with `cdc_`."""
-EVERY: Final = "*/5 * * * *"
+EVERY: Final = timedelta(minutes=5)
 
 _DOC: Final = """\
 Looks at the ledger and tells the receivers in `notify` of each pipeline what is wrong: failures, tables further behind than `max_lag`, and
@@ -49,7 +50,7 @@ def build_alerts_dag(folder: str | Path, dag_id: str = ALERTS_DAG, **options: An
     """Builds the DAG for all pipelines of a folder."""
     with DAG(
         dag_id=dag_id,
-        schedule=CronTriggerTimetable(EVERY, timezone="UTC"),
+        schedule=CronTriggerTimetable(f"*/{EVERY // timedelta(minutes=1)} * * * *", timezone="UTC", interval=EVERY),
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,
