@@ -171,7 +171,7 @@ class Bench:
         server = self.server
         url = ConnectionUrl.from_parts(self.kind, server.host, server.port, server.user, server.password, DATABASE)
         return {
-            **{name: value for name, value in os.environ.items() if name not in _NOT_OURS},
+            **inherited(),
             "CDC_OPS_HOME": str(self.folder),
             "CDC_OPS_LEDGER": f"sqlite:///{self.folder / 'ledger.db'}",
             "CDC_OPS_JARS": str(LOCAL / "jars"),
@@ -195,6 +195,11 @@ class Bench:
         found = json.loads(self.cli("verify").output)
         assert len(found) == len(self.tables)
         assert all(table["equal"] for table in found)
+
+
+def inherited() -> dict[str, str]:
+    """Returns the variables that a run inherits."""
+    return {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
 
 
 def tables_of(output: str) -> list[dict[str, Any]]:

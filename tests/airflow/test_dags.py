@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,21 +191,59 @@ def test_two_processes_with_different_hash_seeds_serialize_the_same(folder: Path
     assert "ArchiveTrigger" in text
 
 
-MEASURE = """
-import sys
+PARSE = """
+import json, os, subprocess, sys
 import airflow.sdk
-import cdc_ops.airflow.dags as dags
-built = dags.build_dags(sys.argv[1])
-loaded = sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "delta", "pandas", "deltalake", "pyarrow", "sqlglot"})
-print("RESULT", sum(len(dag.tasks) for dag in built.values()), loaded)
+from airflow.dag_processing.dagbag import DagBag
+
+STARTS = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty", "os.system")
+opened, started = [], []
+
+def look(event, arguments):
+    if event == "open" and os.path.dirname(str(arguments[0])) == os.environ["CDC_OPS_PIPELINES"]:
+        opened.append(os.path.basename(arguments[0]))
+    elif event in STARTS:
+        started.append(event)
+
+sys.addaudithook(look)
+tasks = [{name: len(dag.tasks) for name, dag in DagBag(dag_folder=sys.argv[1]).dags.items()} for _ in range(2)]
+heavy = {"pyspark", "py4j", "delta", "pandas", "deltalake", "pyarrow", "sqlglot", "numba"}
+loaded = {name.partition(".")[0] for name in sys.modules} & heavy
+before = list(started)
+subprocess.run(["true"], check=True)
+print("RESULT" + json.dumps({"tasks": tasks, "opened": opened, "loaded": sorted(loaded), "started": before, "control": started}))
 """
 
 
-def test_five_hundred_tables_cost_no_tasks_and_no_spark(tmp_path: Path) -> None:
-    write(tmp_path / "many", "many", [f"shop.table_{number:03}" for number in range(500)])
-    tasks, loaded = in_process(MEASURE, str(tmp_path / "many")).split(maxsplit=1)
-    assert loaded.strip() == "[]"
-    assert int(tasks) == 6
+@pytest.fixture
+def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A socket that source and ledger would be connected to; it answers nobody."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        at = f"cdc:x@127.0.0.1:{server.getsockname()[1]}/shop"
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP_DB", f"cdc-ops-mysql://{at}")
+        monkeypatch.setenv("CDC_OPS_CONN_SHOP_DB", f"mysql://{at}")
+        monkeypatch.setenv("CDC_OPS_LEDGER", f"postgresql://{at}")
+        yield server
+
+
+def test_parsing_twenty_pipelines_of_many_tables_reads_each_file_once_connects_to_nothing_and_starts_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listener: socket.socket
+) -> None:
+    for tables in (1, 25):
+        folder = tmp_path / str(tables)
+        for number in range(20):
+            write(folder, f"many_{number:02}", [f"shop{number:02}.table_{table:03}" for table in range(tables)])
+        monkeypatch.setenv("CDC_OPS_PIPELINES", str(folder))
+        seen = json.loads(in_process(PARSE, str(ROOT / "dags" / "cdc_pipelines.py")))
+        assert seen["tasks"] == [{f"cdc_many_{number:02}": 6 for number in range(20)}] * 2, "as many tasks for a table as for 25"
+        assert sorted(seen["opened"]) == sorted(file.name for file in folder.iterdir()), "also the second parse reads none again"
+        assert (seen["loaded"], seen["started"]) == ([], [])
+        assert "subprocess.Popen" in seen["control"]
+    with pytest.raises(BlockingIOError):
+        listener.accept()
+    with socket.create_connection(listener.getsockname()), listener.accept()[0]:
+        """Whoever connects is seen."""
 
 
 def test_the_examples_that_ship_are_dags() -> None:
