@@ -18,6 +18,7 @@ os.environ.update(
         "AIRFLOW__CORE__DAGS_FOLDER": str(HOME / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(HOME / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",  # tests change the tasks of a DAG within seconds, and run it
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "reader:viewer",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
         "AIRFLOW__OPENLINEAGE__DISABLED": "True",  # its listener forks for each event; test_lineage.py has one of its own
