@@ -121,6 +121,10 @@ soak: jars servers ## Eight writers and increments beside each other on MariaDB 
 wheel-check: jars ## The wheel, built and installed into an environment of its own: command line, starter, Airflow, the demo (WITHOUT=demo)
 	@$(BIN)/python -m tests.wheel_check $(if $(WITHOUT),--without-$(WITHOUT))
 
+.PHONY: test-next-airflow
+test-next-airflow: jars servers ## The tests of Airflow's side on the next Airflow, in an environment of its own (TESTS="tests/airflow/test_dags.py ...")
+	@$(BIN)/python -m tests.next_airflow $(TESTS)
+
 .PHONY: mutants
 mutants: jars servers ## Breaks the mechanisms behind the guarantees one by one; a test has to notice each (WITHOUT=spark, ONLY="name ...")
 	@$(BIN)/python -m tests.mutants $(if $(WITHOUT),--without-$(WITHOUT)) $(if $(ONLY),--only $(ONLY))

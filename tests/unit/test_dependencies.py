@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.pipeline.extras import EXTRAS, missing_package
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.probes import probe_folder
+from tests.next_airflow import NEXT, REPLACED, constraints
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -86,3 +88,16 @@ def test_what_developers_install_has_all_that_tests_and_demo_need() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "cdc-ops[s3]" in extras["demo"]
     assert "cdc-ops[demo,lineage,statsd]" in extras["dev"]
+
+
+def test_the_next_airflow_is_newer_than_the_pinned_one_and_takes_the_place_of_its_pins_alone() -> None:
+    pins = (ROOT / "constraints.txt").read_text()
+    [pinned] = re.findall(r"^apache-airflow==(\S+)$", pins, re.MULTILINE)
+    assert Version(NEXT) > Version(pinned)
+    ours, theirs = set(constraints(pins).splitlines()), set(pins.splitlines())
+    assert ours - theirs == {f"apache-airflow=={NEXT}"}
+    assert theirs - ours == {line for line in theirs if line.partition("==")[0] in REPLACED}
+    with pytest.raises(ValueError, match="should pin"):
+        constraints("apache-airflow==1.0")
+    files = [ROOT / "Makefile", *(path for folder in ("tests", "cdc_ops") for path in (ROOT / folder).rglob("*.py"))]
+    assert [path.name for path in files if NEXT in path.read_text()] == ["next_airflow.py"]

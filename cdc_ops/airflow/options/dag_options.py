@@ -64,7 +64,7 @@ def task_options(pipeline: Pipeline, kind: TaskKind) -> dict[str, Any]:
 
 
 def new_dag(**options: Any) -> DAG:
-    """Returns a DAG. Airflow 3.3 and 3.4 warn of every `access_control`, each in its own words: Airflow 4 takes none. Nobody can act on that here."""
+    """Returns a DAG. Of `access_control` Airflow 3.3 and 3.4 warn, each in its own words; nobody can act on that here."""
     with warnings.catch_warnings():
         for words in ("The airflow.security.permissions module is deprecated", r"DAG\.access_control is deprecated"):
             warnings.filterwarnings("ignore", words, RemovedInAirflow4Warning)
