@@ -10,13 +10,16 @@ import jsonschema
 import pytest
 import yaml
 
+from cdc_ops.config.loading import load_pipelines
 from cdc_ops.config.settings import VARIABLES
+from cdc_ops.core.pipeline.connect_address import ConnectAddress
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docker-compose.yaml").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 NAMES = sorted(SERVICES)
+PIPELINES = {pipeline.name: pipeline for pipeline in load_pipelines(ROOT / "docker/pipelines")}
 REFERENCE = re.compile(r"\$(\$)?\{?([A-Z_][A-Z0-9_]*)")
 
 
@@ -46,8 +49,10 @@ def test_the_file_says_that_it_was_validated_statically_only() -> None:
 
 
 def test_every_image_tag_is_pinned() -> None:
-    dockerfile = (ROOT / "docker/airflow.Dockerfile").read_text("utf-8")
-    images = {service["image"] for service in SERVICES.values()} | set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE))
+    dockerfiles = "".join(path.read_text("utf-8") for path in sorted((ROOT / "docker").glob("*.Dockerfile")))
+    bases = set(re.findall(r"^FROM (\S+)", dockerfiles, re.MULTILINE))
+    assert {base.partition(":")[0] for base in bases} == {"apache/airflow", "confluentinc/cp-kafka-connect", "quay.io/debezium/connect"}
+    images = {service["image"] for service in SERVICES.values()} | bases | set(re.findall(r"install --no-prompt (\S+)", dockerfiles))
     loose = [image for image in images if not re.search(r":[A-Za-z]*[.-]?\d+\.?[\w.\-]*\d", image) or "latest" in image]
     assert loose == []
 
@@ -138,7 +143,9 @@ def test_secrets_of_the_scripts_are_given_to_the_services_that_run_them() -> Non
 
 
 def test_a_script_that_uses_functions_of_the_entry_point_is_sourced_and_so_not_executable() -> None:
-    assert not (ROOT / "docker/mysql/02-cdc-user.sh").stat().st_mode & 0o111
+    sourced = sorted((ROOT / "docker/mysql").glob("*.sh"))
+    assert [path.name for path in sourced] == ["02-cdc-user.sh", "03-debezium-user.sh"]
+    assert not [path for path in sourced if path.stat().st_mode & 0o111]
     assert (ROOT / "docker/postgres/01-databases.sh").stat().st_mode & 0o111
 
 
@@ -155,10 +162,9 @@ def test_the_ledger_is_not_in_the_database_of_airflow() -> None:
     assert environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].endswith("/airflow")
 
 
-def test_the_pipeline_of_the_example_is_valid_and_its_connections_are_set() -> None:
-    from cdc_ops.config.loading import load_pipelines
-
-    (pipeline,) = load_pipelines(ROOT / "docker/pipelines")
+@pytest.mark.parametrize("name", ["shop", "shop_events"])
+def test_the_pipelines_of_the_example_are_valid_and_their_connections_are_set(name: str) -> None:
+    pipeline = PIPELINES[name]
     environment = SERVICES["airflow-scheduler"]["environment"]
     assert f"AIRFLOW_CONN_{pipeline.source.connection.upper()}" in environment
     assert f"AIRFLOW_CONN_{pipeline.spark.connection.upper()}" in environment  # for pipelines without a server
@@ -166,11 +172,14 @@ def test_the_pipeline_of_the_example_is_valid_and_its_connections_are_set() -> N
     assert dict(pipeline.spark.conf)["spark.hadoop.fs.s3a.endpoint"] == environment["AWS_ENDPOINT_URL"]
 
 
-def test_the_spark_server_is_reached_on_a_loopback_address_that_it_shares() -> None:
-    from cdc_ops.config.loading import load_pipelines
-    from cdc_ops.core.pipeline.connect_address import ConnectAddress
+def test_the_two_pipelines_of_the_example_share_no_table_of_the_lake() -> None:
+    assert set(PIPELINES) == {"shop", "shop_events"}
+    assert len({pipeline.target.root for pipeline in PIPELINES.values()}) == len(PIPELINES)
 
-    (pipeline,) = load_pipelines(ROOT / "docker/pipelines")
+
+@pytest.mark.parametrize("name", ["shop", "shop_events"])
+def test_the_spark_server_is_reached_on_a_loopback_address_that_it_shares(name: str) -> None:
+    pipeline = PIPELINES[name]
     address = ConnectAddress.parse(pipeline.spark.connect)
     server = SERVICES["spark-connect"]
     assert address.is_local
