@@ -16,7 +16,7 @@ from typing import Any
 from airflow.sdk import AssetAlias, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from cdc_ops.airflow.alerts.run_end import note_failure, tell_receivers
+from cdc_ops.airflow.alerts.run_end import tell_receivers
 from cdc_ops.airflow.assets import emit, told_batches
 from cdc_ops.airflow.connections import check_spark, source_url, with_airflow_settings
 from cdc_ops.airflow.exceptions import RetryableRunError, tables_failed, translated
@@ -40,6 +40,7 @@ from cdc_ops.steps.approvals import withdraw
 from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import plan_table
+from cdc_ops.steps.reporting.findings import note_failed_run
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
 from cdc_ops.steps.runs.ending import end_unfinished, take_back_events, unexplained_tasks, unexplained_text
 from cdc_ops.steps.runs.one_look import plan_tables
@@ -181,7 +182,7 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
             nothing = "No table was read: the task 'discover' failed; see its log."
             with suppress(CdcError), opened(pipeline, context) as here:  # without a ledger, the run still says why it failed
                 if not here.request.dry_run:
-                    note_failure(pipeline, here.context.store, here.request.run_id, nothing)
+                    note_failed_run(here.context.store, pipeline.name, here.request.run_id, nothing)
                     tell_receivers(pipeline, here.context.store)
             raise AirflowFailException(nothing)
         names = [name for group in groups for name in group]
@@ -199,7 +200,7 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
                 for record in withdraw(here.context.store, pipeline.name, here.request.run_id):
                     log.info("Asked for approval of %s for %s: %s", record.asked.decision, record.subject, answer_text(record))
             untold = unexplained_text(unexplained_tasks(mapped, runs, broken))
-            note_failure(pipeline, here.context.store, here.request.run_id, untold)
+            note_failed_run(here.context.store, pipeline.name, here.request.run_id, untold)
             publish_metrics(here.context.store, pipeline.name, names)
             tell_receivers(pipeline, here.context.store)
             expire_journals(pipeline, here.context.store.now())

@@ -1,6 +1,8 @@
 """A run of one pipeline in this process, and the question to a person whether it may cost more than its limit."""
 
+import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,8 +11,9 @@ import typer
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.session import LocalSpark, opened
+from cdc_ops.config.settings import load_settings
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.errors import CostRefusedError
+from cdc_ops.errors import CdcError, CostRefusedError, RequestError
 from cdc_ops.steps.reporting.stopwatch import noted_imports
 
 if TYPE_CHECKING:
@@ -25,14 +28,34 @@ def run_one(pipeline: "Pipeline", request: RunRequest, *, as_json: bool, quiet: 
         What became of it, and where Spark's log is.
     """
     with noted_imports():
+        from cdc_ops.steps.reporting.findings import note_failed_run
         from cdc_ops.steps.runs.run import run_pipeline
 
     try:
         with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
-            return run_pipeline(context, source, request, spark.execute, say), spark.log
-    except CostRefusedError as error:
-        if as_json or quiet or not (sys.stdin.isatty() and render.err.is_terminal):
-            raise
-        if not typer.confirm(f"{error.what} {error.why}\nRun it anyway?", err=True):
+            report = run_pipeline(context, source, request, spark.execute, say)
+            note_failed_run(context.store, pipeline.name, request.run_id)
+            return report, spark.log
+    except CdcError as error:
+        if as_json or quiet or not _is_accepted(error):
+            _note(pipeline, request, error)
             raise
     return run_one(pipeline, replace(request, accept_cost=True), as_json=as_json, quiet=quiet)
+
+
+def _is_accepted(error: CdcError) -> bool:
+    """True if a run was refused because of its cost, and the person at the terminal wants it all the same."""
+    if not isinstance(error, CostRefusedError) or not (sys.stdin.isatty() and render.err.is_terminal):
+        return False
+    return typer.confirm(f"{error.what} {error.why}\nRun it anyway?", err=True)
+
+
+def _note(pipeline: "Pipeline", request: RunRequest, error: CdcError) -> None:
+    """Notes for `cdc-ops alerts` why a run ended before any table could tell; a command that asks for what there is not is no failure."""
+    from cdc_ops.state.sql import open_store
+    from cdc_ops.steps.reporting.findings import note_failed_run
+
+    if isinstance(error, RequestError):
+        return
+    with suppress(CdcError), open_store(load_settings(os.environ).ledger) as store:  # it may be the ledger that is away
+        note_failed_run(store, pipeline.name, request.run_id, str(error))

@@ -60,11 +60,13 @@ class Rebuilt:
         state: The table's new state in the ledger.
         has_table: False if there is no Delta table with rows of cdc-ops: the table begins with a new snapshot.
         discarded: Operations that were open. Their numbers are never used again.
+        by_hand: True if the log had no commit record, so that the watermark is the one that was given.
     """
 
     state: TableState
     has_table: bool
     discarded: tuple[OpenNumber, ...]
+    by_hand: bool = False
 
 
 def catch_up(context: Context, lease: Lease, config: TableConfig, reported: dict[str, OperationResult] | None = None) -> TableHead:
@@ -211,11 +213,13 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
     old, discarded = context.store.table_state(config.pipeline, config.table), context.store.open_numbers(config.pipeline, config.table)
     settled = last_drawn(old, (one.op_seq for one in discarded))
     has_table = head is not None and not head.created_by_us
+    by_hand = False
     if head is None or head.created_by_us:
         state = restarted_state(old, settled=settled)
     elif head.record is not None and head.record_version is not None:
         state = rebuilt(head.record, head.version, txn_version=head.txn_version, settled=settled)
     elif watermark is not None and head.txn_version is not None:
+        by_hand = True
         state = rebuilt_from_data(config.pipeline, config.table, head.txn_version, watermark, delta_version=head.version, settled=settled)
     else:
         raise StateError(
@@ -227,4 +231,4 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
             "        VALUE is a cursor value up to which the table is certainly complete; the next run reads rows from there on again.",
         )
     context.store.replace_state(lease, state)
-    return Rebuilt(state=state, has_table=has_table, discarded=discarded)
+    return Rebuilt(state=state, has_table=has_table, discarded=discarded, by_hand=by_hand)

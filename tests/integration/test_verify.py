@@ -1,6 +1,7 @@
 """verify from end to end: equal tables ship nothing, and what differs is named."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,14 @@ def repaired(world: World, *, repair: bool = True) -> dict[str, Any]:
     finally:
         source.close()
         context.store.close()
+
+
+def test_a_table_that_is_not_loaded_yet_is_no_crash_and_says_how_to_load_it(world: World) -> None:
+    shutil.rmtree(world.path("orders"))
+    found = repaired(world, repair=False)
+    assert found["error"]["error"] == "RequestError"
+    assert "there is no Delta table at" in found["error"]["what"]
+    assert found["error"]["next"] == f"cdc-ops run --pipeline {world.pipeline.name} --table {found['table']}"
 
 
 class HereSpark(LocalSpark):

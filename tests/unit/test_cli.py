@@ -15,10 +15,14 @@ from cdc_ops.cli import app
 from cdc_ops.cli.commands import pipelines
 from cdc_ops.cli.commands.pipelines import exit_code
 from cdc_ops.cli.reference import reference_markdown
+from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.operation.table_progress import TableProgress
+from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
+from cdc_ops.steps.recover import Rebuilt
 from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.runs.table_groups import TableFailure
 from tests.declared_world import MAXWELL
@@ -194,6 +198,7 @@ def test_an_unreachable_source_is_worth_another_try(folder: Path, monkeypatch: p
         (("resync", "-p", "shop", "--mode", "keys", "--key", "1"), "one table"),
         (("resync", "-p", "shop", "--mode", "full", "--key", "1"), "neither range nor keys"),
         (("state", "rebuild", "--watermark", "2026-01-01 00:00:00"), "--table"),
+        (("state", "rebuild", "--watermark", "7", "--table", "shop.a", "--table", "shop.b"), "exactly one table"),
     ],
 )
 def test_a_request_that_cannot_be_meant_is_refused_before_anything_is_touched(folder: Path, arguments: tuple[str, ...], named: str) -> None:
@@ -243,3 +248,47 @@ def test_a_source_that_does_not_answer_stops_its_own_pipeline_and_the_others_go_
     assert code == 6, output
     assert "failed: pipeline shop" in " ".join(output.split())
     assert "of still" in output
+
+
+def test_a_run_that_ends_before_any_table_is_an_alert_until_one_comes_to_a_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_OPS_CONN_SHOP_DB", "mysql://cdc:Secret-1@127.0.0.1:1/shop")
+    assert run("run")[0] == 6
+    code, output = run("alerts")
+    assert code == 5
+    assert "shop failure: cdc-ops cannot reach the database server at 127.0.0.1:1." in output
+    assert "Secret-1" not in output
+    (folder / "archive").mkdir()
+    (folder / "shop.yaml").write_text(IDLE.replace("@", str(folder)).replace("still", "shop", 1))
+    assert run("run", "--quiet")[0] == 0
+    code, output = run("alerts")
+    assert (code, output.strip()) == (0, "shop: nothing is wrong")
+
+
+def test_a_run_that_is_asked_for_what_there_is_not_is_no_alert(folder: Path) -> None:
+    (folder / "archive").mkdir()
+    (folder / "shop.yaml").write_text(IDLE.replace("@", str(folder)).replace("still", "shop", 1))
+    assert run("run", "--table", "shop.nothing")[0] == 2
+    assert run("alerts")[0] == 0
+
+
+def rebuilt(monkeypatch: pytest.MonkeyPatch, folder: Path, *, by_hand: bool) -> str:
+    """What `cdc-ops state rebuild --watermark` prints of a table whose newest commit tells its watermark, or does not."""
+    known = TableProgress(watermark=CursorValue(parts=("2026-01-31 00:00:00",)))
+    state = TableState(pipeline="still", table=TableName(schema="shop", name="orders"), committed_op_seq=3, delta_version=4, progress=known)
+    done = Rebuilt(state=state, has_table=True, discarded=(), by_hand=by_hand)
+    monkeypatch.setattr("cdc_ops.steps.recover.rebuild_table", lambda *_, **__: done)
+    (folder / "shop.yaml").unlink()
+    (folder / "still.yaml").write_text(IDLE.replace("@", str(folder)))
+    code, output = run("state", "rebuild", "--table", "shop.orders", "--watermark", "2026-01-01 00:00:00")
+    assert code == 0, output
+    return output
+
+
+def test_a_rebuilt_ledger_says_its_watermark_and_that_the_log_knows_it_better(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = rebuilt(monkeypatch, folder, by_hand=False)
+    assert "rebuilt shop.orders: operation 3, Delta version 4, watermark 2026-01-31 00:00:00\n" in output
+    assert "--watermark is not used" in output
+
+
+def test_a_watermark_that_is_used_is_only_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "is not used" not in rebuilt(monkeypatch, folder, by_hand=True)

@@ -98,9 +98,14 @@ def test_a_verification_names_the_keys_that_differ_a_line_each_in_any_terminal(s
         "shop.orders_of_customers: extra     customer=Ä, no=5",
         'shop.orders_of_customers: missing   customer="c\\n", no=-2.50',
         "shop.orders_of_customers: and more: 1,999 different",
-        "To repair: cdc-ops verify --pipeline shop --repair",
+        "To repair: cdc-ops verify --pipeline shop --table shop.orders_of_customers --repair",
     ):
         assert line in lines
+
+
+def test_a_verification_of_many_tables_that_differ_offers_to_repair_the_pipeline(shown: StringIO) -> None:
+    print_verification([{**FOUND, "table": f"shop.t{number}"} for number in range(4)])
+    assert "To repair: cdc-ops verify --pipeline shop --repair" in shown.getvalue().splitlines()
 
 
 def test_a_verification_of_a_table_without_keys_names_rows_by_their_values(shown: StringIO) -> None:

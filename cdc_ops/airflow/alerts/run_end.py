@@ -7,8 +7,6 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from cdc_ops.airflow.alerts.channels import find_channel
 from cdc_ops.alerts.tell import Telling, tell
 from cdc_ops.core.pipeline.pipeline import Pipeline
-from cdc_ops.core.pipeline.receivers import AlertKind
-from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.base import StateStore
 
 log = logging.getLogger(__name__)
@@ -22,22 +20,6 @@ def tell_receivers(pipeline: Pipeline, store: StateStore) -> None:
         log_telling(pipeline.name, tell(pipeline, store, find_channel))
     except (Exception, AirflowTaskTimeout):  # Airflow's time-out is no Exception: a receiver that hangs uses up the time of the task
         log.exception("The receivers of alerts were not told; the rows are not concerned. The DAG 'cdc-ops-alerts' tries again.")
-
-
-def note_failure(pipeline: Pipeline, store: StateStore, run_id: str, failure: str = "") -> None:
-    """Notes a failure of a run that no line of a table tells, so that the receivers can be told of it; or that there is none any more.
-
-    Args:
-        pipeline: Of the run.
-        store: The ledger.
-        run_id: The run.
-        failure: Why no table was read, or which tasks failed besides; "" for neither.
-    """
-    if not failure:
-        store.drop_findings(pipeline.name, None, AlertKind.FAILURE)
-        return
-    subject = Subject(pipeline=pipeline.name, table=None, kind=AlertKind.FAILURE)
-    store.put_finding(Finding(subject=subject, text=failure, found_at=store.now(), run_id=run_id))
 
 
 def log_telling(pipeline: str, done: Telling) -> None:

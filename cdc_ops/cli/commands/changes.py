@@ -39,4 +39,5 @@ def changes(  # noqa: PLR0913, PLR0917  a command line has as many parameters as
 
             rows = read_changes(spark.session(), path, versions, mode).orderBy("version", "key")
             write_rows(rows, target, kind="parquet" if parquet else "json")
-    render.err.print(f"{table}: changes after Delta version {versions.begin} up to version {versions.end}", highlight=False, soft_wrap=True)
+    begun = f"after Delta version {versions.begin}" if versions.begin >= 0 else "from the table's first commit"
+    render.err.print(f"{table}: changes {begun} up to version {versions.end}", highlight=False, soft_wrap=True)

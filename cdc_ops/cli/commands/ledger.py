@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Folder, Json, Names, Tables, app, guarded, state_app
 from cdc_ops.cli.output import render
@@ -99,7 +100,9 @@ def rebuild(
     folder: Folder = None,
     pipeline: Names = None,
     table: Tables = None,
-    watermark: Annotated[str, typer.Option(metavar="VALUE", help="Continue from this cursor value. Needs --table.")] = "",
+    watermark: Annotated[
+        str, typer.Option(metavar="VALUE", help="Continue from this cursor value if the Delta log no longer tells. Needs one --table.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Rebuild the ledger from the Delta tables: watermark, operation number and snapshot progress of each table.
@@ -112,7 +115,7 @@ def rebuild(
 
     done: list[dict[str, Any]] = []
     with guarded(as_json):
-        if watermark and not table:
+        if watermark and len(table or ()) != 1:
             raise RequestError("--watermark needs exactly one table.", data="Nothing was changed.", next="Add --table schema.table.")
         request = new_request(tables=tuple(table or ()))
         low = CursorValue(parts=(watermark,)) if watermark else None
@@ -124,13 +127,22 @@ def rebuild(
         render.print_json(done)
         return
     for item in done:
-        known, discarded = item["state"], len(item["discarded"])
-        there = f"operation {known['committed_op_seq']}, Delta version {known['delta_version']}"
-        text = there if item["has_table"] else "no Delta table; the next run reads it from the beginning"
-        plans = f"; {discarded} unfinished operation{'s were' if discarded > 1 else ' was'} discarded" if discarded else ""
-        render.out.print(f"[green]rebuilt[/] {item['table']}: {text}{plans}", soft_wrap=True)
+        render.out.print(f"[green]rebuilt[/] {item['table']}: {_rebuilt_text(item)}", soft_wrap=True)
+        if watermark and item["has_table"] and not item["by_hand"]:
+            told = "--watermark is not used, because the newest commit tells the watermark. To read rows again: cdc-ops backfill --since"
+            render.out.print(f"{item['table']}: {told}", soft_wrap=True)
 
 
 def _rebuilt(config: "TableConfig", rebuilt: "Rebuilt") -> dict[str, Any]:
     discarded = [operation.op_seq for operation in rebuilt.discarded]
-    return {"table": str(config.table), "state": json_codec.to_data(rebuilt.state), "has_table": rebuilt.has_table, "discarded": discarded}
+    document = {"table": str(config.table), "state": json_codec.to_data(rebuilt.state), "has_table": rebuilt.has_table}
+    return {**document, "by_hand": rebuilt.by_hand, "watermark": str(rebuilt.state.progress.watermark or ""), "discarded": discarded}
+
+
+def _rebuilt_text(item: dict[str, Any]) -> str:
+    known, discarded = item["state"], len(item["discarded"])
+    there = f"operation {known['committed_op_seq']}, Delta version {known['delta_version']}"
+    there += f", watermark {escape(item['watermark'])}" if item["watermark"] else ""
+    text = there if item["has_table"] else "no Delta table; the next run reads it from the beginning"
+    plans = f"; {discarded} unfinished operation{'s were' if discarded > 1 else ' was'} discarded" if discarded else ""
+    return f"{text}{plans}"

@@ -19,7 +19,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.reconcile.diff import CompareLevel
-from cdc_ops.errors import CdcError, from_payload
+from cdc_ops.errors import CdcError, RequestError, from_payload
 
 if TYPE_CHECKING:
     from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _LONGEST_SCOPE: Final = 10_000
 """Buckets that one operation is told; where more differ, it computes its own checksums, as every reconcile does."""
+
+_NAMED_TABLES: Final = 3
+"""So many tables that differ are named in the command that repairs them; of more, it repairs the whole pipeline."""
 
 _KINDS: Final = {"only in source": "missing", "only in lake": "extra", "different": "different", "duplicate": "duplicate"}
 _BARE: Final = re.compile(r"[\w.:+-]+")
@@ -104,11 +107,14 @@ class TableVerifier:
         """Compares a table and tells what was found; an error of one table leaves the others to be compared."""
         from cdc_ops.steps.verify import find_differences
 
-        self.say(f"{config.table}: comparing source and lake")
-        session = self.spark.session()
         document: dict[str, Any] = {"table": str(config.table), "pipeline": config.pipeline}
         try:
             question, missing = self._question(config)
+        except CdcError as error:
+            return document | _failed(error)
+        self.say(f"{config.table}: comparing source and lake")
+        session = self.spark.session()
+        try:
             result = find_differences(session, self.source, question)
             document |= {"equal": result.comparison.equal, "not_compared": missing, "keys": list(question.keys)}
             document |= {"columns": list(question.schema.names), **json_codec.to_data(result.comparison)}
@@ -152,7 +158,14 @@ class TableVerifier:
 
         source_table = read_source_table(self.context.pipeline, self.source, config)
         head = read_head(config.path, config.pipeline, config.table)
-        schema = only_columns(source_table.schema, (name for name, _ in head.columns)) if head else source_table.schema
+        if head is None:
+            raise RequestError(
+                f"Table {config.table} cannot be compared: there is no Delta table at {config.path}.",
+                why="It has not been loaded yet.",
+                data="Nothing was compared or changed.",
+                next=f"cdc-ops run --pipeline {config.pipeline} --table {config.table}",
+            )
+        schema = only_columns(source_table.schema, (name for name, _ in head.columns))
         missing = [column.name for column in source_table.schema.columns if schema.column(column.name) is None]
         return plan_verification(self.source, replace(source_table, schema=schema), config.settings.load.parallelism), missing
 
@@ -168,7 +181,9 @@ def print_verification(documents: Sequence[dict[str, Any]]) -> None:
         for line in _lines(document):
             print_sentence(render.out, line, name=document["table"])
     for pipeline in dict.fromkeys(document["pipeline"] for document in documents if _can_be_repaired(document)):
-        print_sentence(render.out, f"To repair: cdc-ops verify --pipeline {pipeline} --repair")
+        differing = [one["table"] for one in documents if one["pipeline"] == pipeline and _can_be_repaired(one)]
+        tables = "".join(f" --table {name}" for name in differing) if len(differing) <= _NAMED_TABLES else ""
+        print_sentence(render.out, f"To repair: cdc-ops verify --pipeline {pipeline}{tables} --repair")
 
 
 def _can_be_repaired(document: dict[str, Any]) -> bool:

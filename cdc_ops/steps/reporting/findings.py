@@ -61,3 +61,19 @@ def note_verification(store: StateStore, pipeline: str, table: TableName, differ
         return
     subject = Subject(pipeline=pipeline, table=table, kind=AlertKind.VERIFICATION)
     store.put_finding(Finding(subject=subject, text=difference, found_at=store.now()))
+
+
+def note_failed_run(store: StateStore, pipeline: str, run_id: str, failure: str = "") -> None:
+    """Notes a failure of a run that no line of a table tells, so that the receivers can be told of it; or that there is none any more.
+
+    Args:
+        store: The ledger.
+        pipeline: Of the run.
+        run_id: The run.
+        failure: Why no table was read, or which tasks failed besides; "" for neither.
+    """
+    if not failure:
+        store.drop_findings(pipeline, None, AlertKind.FAILURE)
+        return
+    subject = Subject(pipeline=pipeline, table=None, kind=AlertKind.FAILURE)
+    store.put_finding(Finding(subject=subject, text=failure, found_at=store.now(), run_id=run_id))
