@@ -1,12 +1,14 @@
 """`cdc-ops check` on real servers: users with all rights and with few, cursors with and without an index, an archive."""
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
@@ -17,6 +19,7 @@ from cdc_ops.errors import LakeError
 from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
 from cdc_ops.lake.spark.probes import probe_folder
 from tests.declared_world import MAXWELL
+from tests.unit.test_docs import FENCE, ROOT, text_of
 
 PASSWORD = "few-rights-9"
 PIPELINE = """
@@ -150,3 +153,20 @@ def test_a_wrong_password_is_one_failure_among_checks_that_go_on(server: Databas
     [refused] = findings_of(found, "source", "failed")
     assert (code, refused["error"]) == (3, "SourceAccessError")
     assert findings_of(found, "staging", "ok")
+
+
+def test_the_grants_of_the_page_are_taken_by_the_server_and_enough(
+    server: DatabaseServer, database: str, check: Callable[..., tuple[int, list[dict[str, Any]]]]
+) -> None:
+    own, mariadb, postgres = (body for language, body in FENCE.findall(text_of(ROOT / "docs/install.md")) if language == "sql")
+    page = {"MariaDB": own + mariadb, "MySQL": own, "Postgres": postgres}[server.name]
+    user = f"page_{uuid.uuid4().hex[:8]}"
+    statements = re.sub(r"--.*", "", page).replace("cdc", user).replace("shop.", f"{database}.").replace("'...'", f"'{PASSWORD}'")
+    server.execute(*(statement.strip() for statement in statements.split(";") if statement.strip()), database=database)
+    _, found = check(user, PASSWORD)
+    assert {"source": "ok", "open writers": "ok"}.items() <= {item["what"]: item["verdict"] for item in found}.items()
+    if server.name != "Postgres":
+        status = "SHOW ALL SLAVES STATUS" if server.name == "MariaDB" else "SHOW REPLICA STATUS"
+        login = sqlalchemy.URL.create(server.driver, user, PASSWORD, server.host, server.port, database)
+        with sqlalchemy.create_engine(login).connect() as connection:
+            assert connection.exec_driver_sql(status).all() == []

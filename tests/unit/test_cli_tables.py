@@ -62,6 +62,14 @@ def test_a_plan_is_on_one_line_a_table_and_says_why_a_table_is_idle(shown: Strin
     assert any("items" in line and "no row in [a, b)" in line for line in lines)
 
 
+def test_a_plan_says_once_why_a_table_that_is_missing_is_idle(shown: StringIO) -> None:
+    config = TableConfig(pipeline="shop", table=TABLE, settings=TableSettings(), path="/lake")
+    why = "no longer at the source: it was dropped"
+    plan = TablePlan(config=config, state=TableState(pipeline="shop", table=TABLE), new=Draft(idle=why, alert=why))
+    render.print_plans("shop", [(TABLE, plan)])
+    assert shown.getvalue().count(why) == 1
+
+
 def test_edits_by_others_are_named_with_version_and_operation() -> None:
     changes = tuple(ForeignChange(version=version, operation="DELETE") for version in (9, 8, 7, 6))
     (text,) = foreign_warnings(replace(HEAD, foreign_changes=changes))

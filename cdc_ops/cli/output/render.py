@@ -80,7 +80,7 @@ def print_plans(pipeline: str, plans: "Sequence[tuple[TableName, TablePlan | Cdc
             continue
         method = escape(plan.method)
         rows += [(name, (*cells, "" if number else method)) for number, cells in enumerate(_plan_rows(plan))]
-        notes += [(name, text) for text in (plan.alert, plan.new.how, *plan.warnings) if text]
+        notes += [(name, text) for text in (plan.alert, plan.new.how, *plan.warnings) if text and text != plan.new.idle]
     columns = ("table", "what", "reads", "rows", "method")
     details = frozenset({"reads", "method"})
     show_grid(out, Grid(title=f"Plan of {pipeline}", columns=columns, groups=[*map(_named_once, by_schema(rows))], below=details))
