@@ -37,16 +37,18 @@ def run_one(pipeline: "Pipeline", request: RunRequest, *, as_json: bool, quiet: 
             note_failed_run(context.store, pipeline.name, request.run_id)
             return report, spark.log
     except CdcError as error:
-        if as_json or quiet or not _is_accepted(error):
+        accepted = None if as_json or quiet else _answer(error)
+        if accepted is None:
             _note(pipeline, request, error)
+        if not accepted:
             raise
     return run_one(pipeline, replace(request, accept_cost=True), as_json=as_json, quiet=quiet)
 
 
-def _is_accepted(error: CdcError) -> bool:
-    """True if a run was refused because of its cost, and the person at the terminal wants it all the same."""
+def _answer(error: CdcError) -> bool | None:
+    """Returns whether the person at the terminal wants a run although its cost was refused; None if there is nobody or nothing to ask."""
     if not isinstance(error, CostRefusedError) or not (sys.stdin.isatty() and render.err.is_terminal):
-        return False
+        return None
     return typer.confirm(f"{error.what} {error.why}\nRun it anyway?", err=True)
 
 
@@ -55,7 +57,7 @@ def _note(pipeline: "Pipeline", request: RunRequest, error: CdcError) -> None:
     from cdc_ops.state.sql import open_store
     from cdc_ops.steps.reporting.findings import note_failed_run
 
-    if isinstance(error, RequestError):
+    if isinstance(error, RequestError) and not isinstance(error, CostRefusedError):
         return
     with suppress(CdcError), open_store(load_settings(os.environ).ledger) as store:  # it may be the ledger that is away
         note_failed_run(store, pipeline.name, request.run_id, str(error))

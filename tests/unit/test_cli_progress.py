@@ -66,7 +66,7 @@ def shown(report: RunReport, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     pipeline = Mock()
     pipeline.name = "shop"
     patch.setattr(pipelines, "chosen_pipelines", lambda folder, names: (pipeline,))
-    patch.setattr(one_run, "opened", lambda pipeline: nullcontext((None, None)))
+    patch.setattr(one_run, "opened", lambda pipeline: nullcontext((Mock(), None)))
     patch.setattr("cdc_ops.steps.runs.run.run_pipeline", run_pipeline)
     patch.setattr(render.err, "_width", 200)
     run_all(None, [], Mock(), as_json=False, quiet=quiet)

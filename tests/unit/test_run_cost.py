@@ -326,10 +326,15 @@ def test_without_a_limit_or_with_the_cost_accepted_nothing_is_planned_twice(stor
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
+def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: bool
+) -> None:
     from contextlib import nullcontext
     from types import SimpleNamespace
+    from unittest.mock import Mock
 
+    noted: list[str] = []
+    monkeypatch.setattr("cdc_ops.steps.reporting.findings.note_failed_run", lambda store, name, run_id, why="": noted.append(why))
     runs: list[bool] = []
     asked: list[str] = []
 
@@ -340,7 +345,8 @@ def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(monkey
         return "report"
 
     monkeypatch.setattr("cdc_ops.steps.runs.run.run_pipeline", run_pipeline)
-    monkeypatch.setattr(one_run, "opened", lambda pipeline: nullcontext((None, None)))
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path / 'ledger.db'}")
+    monkeypatch.setattr(one_run, "opened", lambda pipeline: nullcontext((Mock(), None)))
     monkeypatch.setattr(typer, "confirm", lambda text, err: asked.append(text) or answer)
     monkeypatch.setattr(render, "err", Console(file=StringIO(), force_terminal=True))
     call = {"as_json": False, "quiet": False}
@@ -360,6 +366,7 @@ def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(monkey
         assert runs[-1] is False
     assert len(asked) == 1
     assert "max_cost.rows is 1" in asked[0]
+    assert [bool(why) for why in noted] == [True, True, *([False] if answer else [])]  # who says no at a terminal need not be told
 
 
 # --- what is shown ---
