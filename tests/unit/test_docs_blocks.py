@@ -28,6 +28,9 @@ BASE: dict[str, Any] = {
     "target": {"root": "/data/lake", "staging": "/data/staging"},
     "tables": {"shop.orders": {"cursor": "updated_at"}},
 }
+CHART = ("airflowVersion:", "scheduler:")
+"""How values of Airflow's Helm chart begin; `test_kubernetes_page` holds them."""
+
 ARCHIVE: dict[str, Any] = {
     "url": "s3://bucket/topics/shop.{schema}.{table}",
     "format": "debezium-mysql",
@@ -53,7 +56,7 @@ def shell_lines(page: Path) -> Iterator[str]:
 
 def fragments(page: Path) -> Iterator[dict[str, Any]]:
     """Yields the YAML examples that are parts of a pipeline file."""
-    yield from (yaml.safe_load(body) for body in blocks(page, "yaml") if not body.startswith("pipeline:"))
+    yield from (yaml.safe_load(body) for body in blocks(page, "yaml") if not body.startswith(("pipeline:", *CHART)))
 
 
 def completed(fragment: dict[str, Any]) -> dict[str, Any]:
