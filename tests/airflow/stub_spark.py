@@ -40,13 +40,13 @@ def main() -> None:
     }
     with Path(os.environ["STUB_CALLS"]).open("a") as calls:
         calls.write(json.dumps(record) + "\n")
+    if how.pop("once", False):
+        Path(os.environ["STUB_PLAN"]).write_text("{}")
     if "die" in how.values():
         print("java.lang.OutOfMemoryError: Java heap space", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(float(how.pop("sleep", 0)))
     Path(os.environ["STUB_CALLS"]).with_suffix(".awake").touch()  # nobody has stopped it in its sleep
-    if how.pop("once", False):
-        Path(os.environ["STUB_PLAN"]).write_text("{}")
     started = datetime.now(UTC)
     names = dict.fromkeys([operation.table for operation in job.operations] + [task.table for task in job.maintenance])
     tables = tuple(table_result(job, name, how.get(str(name), "")) for name in names)
@@ -62,7 +62,8 @@ def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
         error: CdcError = LakeConflictError(f"{name}: stub conflict") if how == "retryable" else NullKeyError(f"{name}: stub NULL key")
         return TableResult(table=name, error=error.to_payload(), retryable=error.retryable)
     if job.step is Step.MAINTAIN:
-        return TableResult(table=name, maintenance=TableStats(delta_version=9, files=1, size_bytes=1, optimized_at=datetime.now(UTC)))
+        now = datetime.now(UTC)
+        return TableResult(table=name, maintenance=TableStats(delta_version=9, files=1, size_bytes=1, optimized_at=now, vacuumed_at=now))
     results = tuple(operation_result(job.step, operation) for operation in job.operations if operation.table == name)
     return TableResult(table=name, operations=results)
 

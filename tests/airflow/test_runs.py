@@ -158,6 +158,36 @@ def test_a_retry_does_only_what_failed(stage: Stage) -> None:
     assert calls == [("extract", [LINES, SALES]), ("extract", [SALES]), ("merge", [LINES, SALES])]
 
 
+def test_upkeep_whose_application_dies_is_tried_again_then_left_to_the_next_run_and_costs_no_table_anything(stage: Stage) -> None:
+    stage.set_up(execution="fused", retries=1)
+    stage.use_stub()
+    file = stage.folder / "pipelines" / "shop.yaml"
+    file.write_text(file.read_text().replace("lookback: 0s", "lookback: 0s, maintenance: {vacuum_every: 0s}"))
+    stage.plan({"maintain": {"*": "die", "once": True}})
+    run = stage.run()
+    assert (run.state, run.tasks["maintain"], run.tries["maintain"]) == ("success", "success", 2)
+    assert [call["step"] for call in stage.calls()] == ["sync", "maintain", "maintain"]
+    assert {name: upkept(stage, name) for name in (SALES, LINES)} == dict.fromkeys((SALES, LINES), True)
+
+    stage.change()
+    stage.plan({"maintain": {"*": "die"}})
+    dead = stage.run()
+    assert (dead.state, dead.tasks["commit"], dead.tasks["maintain"], dead.tries["maintain"]) == ("failed", "success", "failed", 2)
+    assert stage.statuses(dead) == {SALES: "committed", LINES: "committed"}
+    assert {name: upkept(stage, name) for name in (SALES, LINES)} == dict.fromkeys((SALES, LINES), False)
+    stage.plan({})
+    healed = stage.run()
+    assert (healed.state, healed.tasks["maintain"], stage.statuses(healed)) == ("success", "success", {SALES: "idle", LINES: "idle"})
+    assert {name: upkept(stage, name) for name in (SALES, LINES)} == dict.fromkeys((SALES, LINES), True)
+
+
+def upkept(stage: Stage, name: str) -> bool:
+    """True if the ledger has the numbers that the stand-in gives after upkeep."""
+    stats = stage.ledger.stats("shop", TableName.parse(name))
+    assert stats is not None
+    return stats.delta_version == 9 and stats.commits_since_vacuum == 0
+
+
 def test_an_application_is_stopped_when_another_run_has_taken_its_table(stage: Stage) -> None:
     stage.patch.setattr("cdc_ops.airflow.task_context.Context", partial(Context, lease_ttl=timedelta(seconds=3)))
     stage.plan({"merge": {"sleep": 120}})

@@ -10,12 +10,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.maintenance import MaintenancePolicy, Upkeep
+from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.dev.servers import MariaDBServer
+from cdc_ops.errors import JobLostError
+from cdc_ops.state.sql import open_reader
 from tests.stores import at
 from tests.world import ORDERS, World
 
@@ -51,12 +56,20 @@ def rows_are_committed(world: World) -> bool:
     return '"op_seq\\":2' in logs[-1].read_text()
 
 
-@pytest.mark.parametrize("moment", [landing_has_begun, merge_is_next, rows_are_committed])
-def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, moment: Callable[[World], bool]) -> None:
+def upkeep_is_at_work(world: World) -> bool:
+    """True if there are commits after that of the rows, or data files that no commit names: those of an OPTIMIZE."""
+    folder = at(world.path("orders"))
+    logs = [log.read_text() for log in sorted(folder.glob("_delta_log/*.json"))]
+    data = [log for log in logs if '"op_seq\\":2' in log]
+    return bool(data) and (data[-1] != logs[-1] or any(file.name not in "".join(logs) for file in folder.glob("*.parquet")))
+
+
+def killed(world: World, variables: dict[str, str], moment: Callable[[World], bool]) -> tuple[int, str, str]:
+    """Runs `cdc-ops run`, kills its JVM at a moment, and returns exit code, output and messages."""
     out, err = world.folder / "stdout", world.folder / "stderr"
     with out.open("wb") as stdout, err.open("wb") as stderr:
         call = [sys.executable, "-m", "cdc_ops.cli", "run", "--json"]
-        command = subprocess.Popen(call, env=environment(world, jar_folder), stdout=stdout, stderr=stderr)
+        command = subprocess.Popen(call, env=variables, stdout=stdout, stderr=stderr)
         try:
             wait_for(lambda: moment(world) or command.poll() is not None)
             for pid in java_children(command.pid):
@@ -64,8 +77,13 @@ def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, m
             command.wait(timeout=PATIENCE)
         finally:
             command.kill()
-    output, told = out.read_text("utf-8"), err.read_text("utf-8")
-    assert command.returncode in ({TRY_AGAIN} if moment is not rows_are_committed else {0, TRY_AGAIN}), output + told
+    return command.returncode, out.read_text("utf-8"), err.read_text("utf-8")
+
+
+@pytest.mark.parametrize("moment", [landing_has_begun, merge_is_next, rows_are_committed])
+def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, moment: Callable[[World], bool]) -> None:
+    code, output, told = killed(world, environment(world, jar_folder), moment)
+    assert code in ({TRY_AGAIN} if moment is not rows_are_committed else {0, TRY_AGAIN}), output + told
     report = json.loads(output)["shop"]
     spark_log = Path(report["spark_log"]).read_text("utf-8")
     assert all(sign in spark_log for sign in LOUD_SIGNS), spark_log[:5000]
@@ -74,6 +92,47 @@ def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, m
     assert not world.run().failures
     assert world.lake("orders") == world.source("orders")
     assert world.data_commits("orders") == [1, 2]
+
+
+def test_a_jvm_killed_in_upkeep_costs_no_row_and_the_next_run_does_the_upkeep(world: World, jar_folder: Path) -> None:
+    variables = environment(world, jar_folder)
+    file = Path(variables["CDC_OPS_PIPELINES"]) / "shop.yaml"
+    policy = "maintenance: {min_small_files: 2, optimize_every: 0s, purge_every: 1s, vacuum_every: 0s}"
+    file.write_text(file.read_text().replace("lookback: 0s", f"lookback: 0s, {policy}"))
+    code, output, told = killed(world, variables, upkeep_is_at_work)
+    report = json.loads(output)["shop"]
+    assert (code, [line["status"] for line in report["tables"]], report["failures"]) == (0, ["committed"], []), output + told
+    assert [text for text in report["warnings"] if "orders: The upkeep failed and stays due" in text], report["warnings"]
+    assert upkeep(world) is None
+    assert world.lake("orders") == world.source("orders")
+
+    short = timedelta(seconds=1)
+    world.configure(maintenance=MaintenancePolicy(min_small_files=2, optimize_every=short, purge_every=short, vacuum_every=short))
+
+    def without_upkeep(job: JobSpec) -> StepResult:
+        if job.step is Step.MAINTAIN:
+            raise JobLostError("There is no other JVM.")
+        return world.execute(job)
+
+    world.sql("UPDATE orders SET amount = amount + 1 WHERE id < 10")
+    ran = world.run(execute_with=without_upkeep)
+    assert (ran.failures, upkeep(world)) == ((), None)
+    assert [text for text in ran.warnings if text.endswith("rows are complete. There is no other JVM.")], ran.warnings
+    world.sql("UPDATE orders SET amount = amount + 1 WHERE id < 10")
+    assert not world.run().failures
+    done = upkeep(world)
+    assert done is not None
+    assert ("PURGE" in done.did, "VACUUM" in done.did) == (True, True), done
+    assert world.lake("orders") == world.source("orders")
+    assert world.data_commits("orders") == [1, 2, 3, 4]
+
+
+def upkeep(world: World) -> Upkeep | None:
+    """What the ledger says that maintenance did last."""
+    with open_reader(world.ledger) as ledger:
+        stats = ledger.stats("shop", world.name("orders"))
+    assert stats is not None
+    return stats.last_upkeep
 
 
 def environment(world: World, jars: Path) -> dict[str, str]:

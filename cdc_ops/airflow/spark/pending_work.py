@@ -13,7 +13,7 @@ from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import Step, StepResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.pipeline.pipeline import TableConfig
-from cdc_ops.errors import CdcError, LeaseHeldError, from_payload
+from cdc_ops.errors import CdcError, LeaseHeldError
 from cdc_ops.lake.staging.manifests import find_landed, is_landed
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.table_run import TableRunStatus
@@ -74,14 +74,9 @@ def count_attempts(task: TaskContext, leases: tuple[Lease, ...], operations: tup
     start_attempts(task.context, leases, tuple(operation for operation in operations if operation.operation_id not in seen))
 
 
-def errors_of(result: StepResult) -> dict[str, CdcError]:
-    """Returns the failed tables of a result with their errors."""
-    return {str(table.table): from_payload(table.error) for table in result.tables if table.error is not None}
-
-
 def record_progress(task: TaskContext, step: Step, result: StepResult) -> None:
     """Writes into the tables' lines of the run how far they are, for whoever looks while the run goes on."""
-    store, errors = task.context.store, errors_of(result)
+    store, errors = task.context.store, result.errors
     for table in result.tables:
         run = store.table_run(task.context.pipeline.name, table.table, task.request.run_id)
         if run is None:

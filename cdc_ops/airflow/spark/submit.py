@@ -22,7 +22,7 @@ from cdc_ops.airflow.exceptions import tables_failed, translated
 from cdc_ops.airflow.spark.client_process import ClientProcess
 from cdc_ops.airflow.spark.hook import CdcSparkHook
 from cdc_ops.airflow.spark.links import SparkHistoryLink, TablesLink
-from cdc_ops.airflow.spark.pending_work import count_attempts, errors_of, named, open_work, record_progress, take_leases
+from cdc_ops.airflow.spark.pending_work import count_attempts, named, open_work, record_progress, take_leases
 from cdc_ops.airflow.task_context import TaskContext, label, opened, planned_tables
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
@@ -121,7 +121,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             path = task.journal.result_path(self.step, task.attempt)
             result = self._submit(context, task, build_job(task.context, task.request, self.step, operations, path), leases)
             record_progress(task, self.step, result)
-            errors |= errors_of(result)
+            errors |= result.errors
         elif not errors:
             self.log.info("Nothing to do for %s, so Spark does not start.", ", ".join(named(task.configs)))
         if errors:
@@ -247,7 +247,7 @@ class CdcMaintainOperator(CdcSparkSubmitOperator):
         job = maintenance_job(task.context, task.request, tuple(item for item, _ in leased), path)
         result = self._submit(context, task, job, [lease for _, lease in leased])
         settle_maintenance(task.context, leased, result)
-        if errors := errors_of(result):
+        if errors := result.errors:
             raise tables_failed(self.step, errors)
 
 

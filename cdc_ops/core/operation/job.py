@@ -14,6 +14,7 @@ from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SparkConfig
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import CdcError, from_payload
 
 PARALLEL_TABLES: Final = 4
 """Tables of a group that run at the same time in one application."""
@@ -103,3 +104,8 @@ class StepResult:
     phases: Phases = ()
     seconds: float = 0.0
     spark_application: str = ""
+
+    @property
+    def errors(self) -> dict[str, CdcError]:
+        """The errors of the tables that failed, by the tables' names."""
+        return {str(table.table): from_payload(table.error) for table in self.tables if table.error is not None}

@@ -117,7 +117,7 @@ class _Run:
         busy = tuple(item for item in plan.plans if item.operations)
         if busy:
             self._work(busy)
-        _maintain(context, request, group, self.execute)
+        self.warnings += _maintain(context, request, group, self.execute)
         for config in group:
             known = context.store.table_run(config.pipeline, config.table, request.run_id)
             if known is not None:
@@ -165,17 +165,24 @@ def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tupl
         context.store.start_attempt(by_table[operation.table], operation)
 
 
-def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, ...], execute: Execute) -> None:
+def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, ...], execute: Execute) -> list[str]:
+    """Does the upkeep that is due, and returns what of it failed: that fails no table, for its rows are committed already."""
     leased = lease_maintenance(context, request, due_maintenance(context, group))
     if not leased:
-        return
+        return []
     try:
         with LeaseKeeper(context.store, [lease for _, lease in leased], context.lease_ttl, lambda lease: None):
             result = execute(maintenance_job(context, request, tuple(task for task, _ in leased), ""))
         settle_maintenance(context, leased, result)
+        errors = result.errors
+    except LedgerUnavailableError:
+        raise
+    except CdcError as error:
+        errors = {str(task.table): error for task, _ in leased}
     finally:
         for _, lease in leased:
             context.store.release(lease)
+    return [f"{name}: The upkeep failed and stays due; the table's rows are complete. {error.what}" for name, error in errors.items()]
 
 
 def maintenance_job(context: Context, request: RunRequest, tasks: tuple[MaintenanceTask, ...], result_path: str) -> JobSpec:
