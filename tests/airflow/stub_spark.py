@@ -1,8 +1,9 @@
 """A stand-in for spark-submit: a process of its own that does to Delta logs and results what Spark would, in a tenth of a second.
 
 It is started by the real hook with the real command line and environment, both of which it writes down. `STUB_PLAN` names a JSON file
-`{step: {table: how}}` with how = "retryable", "fatal", "drop" (fatal, and the Delta table is gone) or "die" (the process kills itself
-before it writes a result); beside the tables, "sleep" gives seconds and "once" makes the next start go well.
+`{step: {table: how}}` with how = "retryable", "fatal", "drop" (fatal, and the Delta table is gone), "die" (the process kills itself
+before it does anything) or "die late" (when all is done, before it writes a result); beside the tables, "sleep" gives seconds and "once"
+makes the next start go well.
 """
 
 import json
@@ -48,8 +49,11 @@ def main() -> None:
     time.sleep(float(how.pop("sleep", 0)))
     Path(os.environ["STUB_CALLS"]).with_suffix(".awake").touch()  # nobody has stopped it in its sleep
     started = datetime.now(UTC)
+    late = "die late" in how.values()
     names = dict.fromkeys([operation.table for operation in job.operations] + [task.table for task in job.maintenance])
-    tables = tuple(table_result(job, name, how.get(str(name), "")) for name in names)
+    tables = tuple(table_result(job, name, "" if late else how.get(str(name), "")) for name in names)
+    if late:
+        os.kill(os.getpid(), signal.SIGKILL)
     result = StepResult(step=job.step, run_id=job.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC))
     write_text(job.result_path, json_codec.dumps(result))
 

@@ -158,6 +158,33 @@ def test_a_retry_does_only_what_failed(stage: Stage) -> None:
     assert calls == [("extract", [LINES, SALES]), ("extract", [SALES]), ("merge", [LINES, SALES])]
 
 
+@pytest.mark.parametrize(
+    ("execution", "step", "how", "starts"),
+    [
+        ("separate", "extract", "die", 2),
+        ("separate", "extract", "die late", 1),
+        ("separate", "merge", "die", 2),
+        ("fused", "sync", "die", 2),
+    ],
+)
+def test_an_application_that_is_killed_is_tried_again_and_each_table_has_one_commit_of_it(
+    stage: Stage, execution: str, step: str, how: str, starts: int
+) -> None:
+    stage.set_up(execution=execution, retries=1)
+    stage.use_stub()
+    assert stage.run().state == "success"
+    before = stage.watermarks()
+    stage.change()
+    stage.calls()
+    stage.plan({step: {"*": how, "once": True}})
+    run = stage.run()
+    assert (run.state, run.tries[step], stage.statuses(run)) == ("success", 2, {SALES: "committed", LINES: "committed"})
+    assert [name for name, watermark in stage.watermarks().items() if watermark > before[name]] == [SALES, LINES]
+    logs = {name: len(list((stage.folder / "lake" / name.replace(".", "/") / "_delta_log").glob("*.json"))) for name in (SALES, LINES)}
+    assert logs == {SALES: 2, LINES: 2}, "the snapshot and the increment"
+    assert [call["step"] for call in stage.calls()].count(step) == starts, "what is landed whole is not read again"
+
+
 def test_upkeep_whose_application_dies_is_tried_again_then_left_to_the_next_run_and_costs_no_table_anything(stage: Stage) -> None:
     stage.set_up(execution="fused", retries=1)
     stage.use_stub()
