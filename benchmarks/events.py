@@ -45,8 +45,9 @@ from cdc_ops.lake.spark.session import build_session
 from cdc_ops.sources.base import open_source
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
-from cdc_ops.steps.log.plain.lane import PlainEvents, buckets_of, scanned
-from cdc_ops.steps.log.plain.scan import FileTask, ScanTask
+from cdc_ops.steps.log.plain.file_scan import FileTask, ScanTask
+from cdc_ops.steps.log.plain.lane import PlainEvents
+from cdc_ops.steps.log.plain.opening import buckets_of, scanned
 from cdc_ops.steps.runs.run import run_pipeline
 
 PARTS: Final = {
@@ -188,7 +189,8 @@ def last_states_of_lane(spark: SparkSession, folder: Path) -> DataFrame:
         early=True,
     )
     asked = [FileTask(path=f"partition=0/{file.path}", size=file.size, start_offset=file.start_offset or 0) for file in files]
-    found = PlainEvents(spark=spark, task=task, spec=form.spec, scans=scanned(spark, task, asked, print))
+    [read] = scanned(spark, (task,), [asked], print)
+    found = PlainEvents(spark=spark, task=task, spec=form.spec, scans=read)
     scans = [found.scans[file.path] for file in asked]
     for file, scan, following in zip(asked, scans, asked[1:], strict=False):
         assert file.start_offset + scan.lines == following.start_offset, file

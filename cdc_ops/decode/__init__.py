@@ -74,6 +74,7 @@ def warm_up() -> int:
 
 _KERNELS = (
     "cdc_ops.decode.text_columns",
+    "cdc_ops.decode.key_hashes",
     "cdc_ops.decode.wire.mysql_packets",
     "cdc_ops.decode.binlog.events",
     "cdc_ops.decode.binlog.rows",

@@ -19,7 +19,7 @@ from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.errors import CdcError
 from cdc_ops.lake.spark.session import sibling_session
 from cdc_ops.steps.log.land_events import feed_folder, land_events
-from cdc_ops.steps.log.plain import lane, probe
+from cdc_ops.steps.log.plain import opening, probe
 from cdc_ops.steps.log.shared_scan import SharedScans
 from tests.operations import with_fields
 from tests.spark.test_shared_reading import Folder, event, facts_of
@@ -64,7 +64,7 @@ def landed(spark: SparkSession, operation: Operation, decoder: Decoder, said: li
 def taken(spark: SparkSession, operation: Operation) -> int:
     """How many events of an operation the fast lane takes."""
     own = decoded_by(operation, Decoder.AUTO)
-    found = lane.open_plain(sibling_session(spark), own, batch_of(own), "look")
+    found = opening.open_plain(sibling_session(spark), own, batch_of(own), "look")
     assert found is not None
     return found.events(found.scans)
 
@@ -157,6 +157,6 @@ def test_an_archive_that_workers_cannot_read_is_read_by_the_exact_way(spark: Spa
         damaged.write_bytes(gzip.compress(event("a", 10, 1).encode())[:40])
         listed = archive.stat([f"{folder.paths[0]}.gz"])
     broken = decoded_by(with_fields(operation, log=replace(log, files=tuple(listed.values()))), Decoder.AUTO)
-    assert lane.open_plain(sibling_session(spark), broken, batch_of(broken), "look", said.append) is None
+    assert opening.open_plain(sibling_session(spark), broken, batch_of(broken), "look", said.append) is None
     [line] = said
     assert "could not" in line

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.decode.json.reader import OPERATION, PlainReader
+from cdc_ops.decode.json.reader import PlainReader
+from cdc_ops.decode.plain_rows import OPERATION
 from cdc_ops.formats.feed.plain import plain_format
 from tests.plain_events import TABLE, TEXT_SETTINGS, Records, plain_rows
 

@@ -68,6 +68,7 @@ class FileScan:
         ends: The end of each transaction, in their order.
         first_time: Seconds since 1970 in UTC of the first event with a time; 0 = there is none.
         last_time: Of the last one.
+        may_define: True if it has statements that define tables, or compressed transactions, which may have some.
     """
 
     description: FormatDescription
@@ -82,6 +83,7 @@ class FileScan:
     ends: Sequence[int]
     first_time: int
     last_time: int
+    may_define: bool = True
 
 
 @dataclass(slots=True)
@@ -107,6 +109,7 @@ class _State:
     prepared: dict[Xid, tuple[int, int]] = field(default_factory=dict)
     ends: "array[int]" = field(default_factory=lambda: array("Q"))
     times: list[int] = field(default_factory=list)
+    may_define: bool = False
 
 
 def scan_file(file: str, read: Read) -> FileScan:
@@ -146,6 +149,7 @@ def scan_file(file: str, read: Read) -> FileScan:
         ends=state.ends,
         first_time=state.times[0] if state.times else 0,
         last_time=state.times[1] if state.times else 0,
+        may_define=state.may_define,
     )
 
 
@@ -190,6 +194,7 @@ class _Scan:
         elif kind == EventType.XA_PREPARE:
             self._prepare(event)
         elif kind == EventType.TRANSACTION_PAYLOAD:
+            self.state.may_define = True
             self._rows(event, whole=True)
             self._end(event)
         elif kind not in _WITHOUT_EFFECT:
@@ -236,6 +241,7 @@ class _Scan:
     def _statement(self, event: RawEvent) -> None:
         query = read_query(event.body, compressed=event.header.type == EventType.MARIADB_QUERY_COMPRESSED)
         kind, opened = kind_of(query.sql), self._opened(event)
+        self.state.may_define |= kind is StatementKind.DEFINITION
         match kind:
             case StatementKind.BEGIN | StatementKind.XA_START:
                 opened.begun = True

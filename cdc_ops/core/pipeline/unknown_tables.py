@@ -38,6 +38,10 @@ class KnownTables:
         found = [fnmatch.translate(entry).removesuffix("\\Z") for entry in self.entries if _is_pattern(entry)]
         return f"^(?:{'|'.join(found)})\\z" if found else ""
 
+    def knows(self, name: str) -> bool:
+        """True for a table that an entry names or matches."""
+        return any(fnmatch.fnmatchcase(name, entry) if _is_pattern(entry) else name == entry for entry in self.entries)
+
     def like(self, name: str) -> str:
         """Returns the entry that matches a table's name except for its case, "" if there is none."""
         return next((entry for entry in self.entries if fnmatch.fnmatchcase(name.lower(), entry.lower())), "")

@@ -18,7 +18,7 @@ from cdc_ops.decode.binlog.events import ROW_EVENTS, UPDATE, RowEvents
 from cdc_ops.decode.binlog.layout import LAYOUT, OUTPUT, Cursor, Layout, Output, Table
 from cdc_ops.decode.binlog.values import date, date_time, decimal, fits, instant, natural, signed
 from cdc_ops.decode.cells import Cells
-from cdc_ops.decode.compiler import BYTES, INT64S, Bytes, Int64s, helper, inlined, kernel
+from cdc_ops.decode.compiler import BYTES, BYTES_OUT, INT64S, Bytes, Int64s, helper, inlined, kernel
 from cdc_ops.decode.plain.texts import is_ascii, is_utf8
 
 # numba makes constants of plain numbers; members of an enumeration cost a look-up while it compiles.
@@ -261,6 +261,14 @@ def _make_absent(layout: Layout, first: int, count: int, cells: Cells, into: tup
             cells.state[target, row] = _ABSENT
             if images:
                 cells.state[target + images, row] = _ABSENT
+
+
+@kernel(types.void(BYTES, ROW_EVENTS, INT64S, LAYOUT, BYTES_OUT), makes_arrays=False)
+def find_short(data: Bytes, events: RowEvents, chosen: Int64s, layout: Layout, short: Bytes) -> None:
+    """Sets 1 for each of the chosen events whose images lack columns of their table, or which do not fit it; 0 for the others."""
+    for index in range(chosen.size):
+        begin, _, _, count, there, then_there = _shape(data, events, chosen[index], layout)
+        short[index] = begin < 0 or there < count or 0 <= then_there < count
 
 
 @kernel(types.int64(BYTES, ROW_EVENTS, INT64S, LAYOUT, OUTPUT, INT64S), makes_arrays=False)

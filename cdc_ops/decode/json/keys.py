@@ -1,9 +1,8 @@
-"""The kernels of keys: they are the same in both images and not NULL, and have a hash."""
+"""The kernels of keys: they are the same in both images and not NULL."""
 
 # mypy: disable-error-code="return-value, assignment, arg-type"
 # numba finds the types of these functions; their annotations are for readers, who need not tell int from int64.
 
-import numpy as np
 from numba import types
 
 from cdc_ops.decode.cells import Cells
@@ -77,28 +76,3 @@ def refuse_null_keys(keys: Cells, spans: Spans, rows: int) -> None:
         for key in range(keys.state.shape[0]):
             if keys.state[key, row] == _NULL:
                 spans.plain[row] = 0
-
-
-@kernel(types.void(PROGRAM, CELLS, BYTES, BYTES, types.int64, INT64S))
-def hash_keys(keys: ProgramArrays, cells: Cells, data: Bytes, aside: Bytes, rows: int, out: Int64s) -> None:
-    """Fills in a hash of each row's key: equal keys have equal ones, whichever buffer their bytes are in."""
-    for row in range(rows):
-        mixed = np.uint64(0x9E3779B97F4A7C15)
-        for key in range(keys.kind.size):
-            low, high = cells.low[key, row], cells.high[key, row]
-            if keys.kind[key] < _STRINGS:
-                mixed = _mixed(mixed ^ np.uint64(low))
-                mixed = _mixed(mixed ^ np.uint64(high))
-            else:
-                source = aside if cells.state[key, row] == _ASIDE else data
-                for place in range(low, high):
-                    mixed = (mixed ^ np.uint64(source[place])) * np.uint64(0x100000001B3)
-                mixed = _mixed(mixed ^ np.uint64(high - low))
-        out[row] = np.int64(mixed)
-
-
-@helper
-def _mixed(value: np.uint64) -> np.uint64:
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))

@@ -17,61 +17,39 @@ from cdc_ops.decode.compiler import Bytes, Int64s
 from cdc_ops.decode.json.encodings import Encoded, EncodingArrays
 from cdc_ops.decode.json.events import WITH_AFTER, WITH_BEFORE, WITH_BOTH, Events
 from cdc_ops.decode.json.grammar import OBJECT
-from cdc_ops.decode.json.keys import check_keys, hash_keys, refuse_null_keys, take_keys
+from cdc_ops.decode.json.keys import check_keys, refuse_null_keys, take_keys
 from cdc_ops.decode.json.layout import LayoutArrays, Members, layout_arrays
 from cdc_ops.decode.json.members import Spans, match_texts, scan_members
 from cdc_ops.decode.json.values import decode_values
-from cdc_ops.decode.program import Field, Program
+from cdc_ops.decode.key_hashes import hash_keys
+from cdc_ops.decode.plain_rows import HASH, LINE, MOMENT, OPERATION, PlainRows, column_name, key_name, part_name
+from cdc_ops.decode.program import Program
 
 MOST_ROWS: Final = 16_384
 """Lines that are read at once."""
 _MOST_SCHEMAS: Final = 16
 _NO_SCHEMA: Final = b""
 
-OPERATION, MOMENT, LINE, HASH = "operation", "moment", "line", "hash"
-"""Columns of plain rows: the letter of the operation (int8), microseconds since 1970 or NULL, the line's number, a hash of the key."""
-
-
-def part_name(part: int) -> str:
-    """Returns the name of the column with a part of the position (int64)."""
-    return f"p{part}"
-
-
-def column_name(index: int) -> str:
-    """Returns the name of the column with the values of the table's column of that index; NULL in deletes."""
-    return f"c{index}"
-
-
-def key_name(index: int) -> str:
-    """Returns the name of the column with the values of the key's column of that index."""
-    return f"k{index}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainFormat:
+class PlainFormat(PlainRows):
     """How the events of one table are read.
 
     Args:
         layouts: Of the records; the first that takes one counts.
-        parts: Parts of a position, without Kafka's offset, which follows them.
         slots: How many slots the layouts have.
         first_columns: The slot of the first column in the image after, and in the image before.
         schema_slot: The slot of the schema that comes with a record.
         envelopes: Reads the envelopes: of data, members, rows, and into events and the lengths of their lists.
-        columns: The table's columns.
-        keys: Of them those of the key, by index.
         encodings: How the values of the columns are spelled, by the text of a record's schema, `b""` for none; None = all are set aside.
         refused: Beginnings of strings that are no values, five bytes each.
     """
 
     layouts: tuple[Members, ...]
-    parts: int
     slots: int
     first_columns: tuple[int, int]
     schema_slot: int
     envelopes: Callable[[Bytes, Spans, int, Events, Int64s], None]
-    columns: tuple[Field, ...]
-    keys: tuple[int, ...]
     encodings: Callable[[bytes], tuple[Encoded, ...] | None]
     refused: bytes = b""
 

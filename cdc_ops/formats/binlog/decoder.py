@@ -29,6 +29,8 @@ from cdc_ops.formats.binlog.table_map import TableMap, read_table_map, read_tabl
 
 WantTable = Callable[[str, str], bool]
 """True if the rows of a table, by its database and its name, are asked for."""
+WantRows = Callable[[TableMap, int], bool]
+"""True if the rows of an event are asked for, by its table and its offset; that of the compressed transaction for events within one."""
 _DUMMY_TABLE: Final = 0xFFFFFF
 """The number of no table: the end of a statement without rows."""
 _PAYLOAD_END, _PAYLOAD_SIZE, _PAYLOAD_COMPRESSION, _PAYLOAD_UNPACKED = range(4)
@@ -157,19 +159,22 @@ class BinlogFile:
         with unpacked(name, open_file) as read:
             return cls(name=name, open_file=open_file, scan=scan_file(name, read))
 
-    def changes(self, wanted: WantTable = lambda _database, _table: True, *, start: int = 0) -> Iterator[Change]:
+    def changes(
+        self, wanted: WantTable = lambda _database, _table: True, *, start: int = 0, rows_at: WantRows | None = None
+    ) -> Iterator[Change]:
         """Yields the changes of committed transactions in their order.
 
         Args:
             wanted: The tables whose rows are decoded; definitions come out for all.
             start: Only transactions that begin there or later.
+            rows_at: The events whose rows are decoded, of the wanted tables; None = all of them.
 
         Raises:
             BinlogMetadataError: rows lack what they cannot be read without.
             BinlogDamagedError: the file changed since it was scanned, or its events contradict each other.
         """
         with unpacked(self.name, self.open_file) as read:
-            yield from _Decoder(self, EventStream(self.name, read), wanted).changes(start)
+            yield from _Decoder(self, EventStream(self.name, read), wanted, rows_at).changes(start)
 
 
 @dataclass(slots=True)
@@ -183,10 +188,11 @@ class _Tables:
 class _Decoder:
     """Follows one file."""
 
-    def __init__(self, file: BinlogFile, stream: EventStream, wanted: WantTable) -> None:
+    def __init__(self, file: BinlogFile, stream: EventStream, wanted: WantTable, rows_at: WantRows | None) -> None:
         self._file = file
         self._stream = stream
         self._wanted = wanted
+        self._rows_at = rows_at
         self._tables = _Tables()
         self._ends = iter(file.scan.ends)
         self._dropped = list(file.scan.dropped)
@@ -258,7 +264,7 @@ class _Decoder:
         if table_id not in self._tables.by_id and table_id != _DUMMY_TABLE:
             raise refusals.damaged(self._file.name, event.offset, "rows stand before the description of their table")
         table = self._tables.by_id.get(table_id)
-        if table is not None:
+        if table is not None and (self._rows_at is None or self._rows_at(table.table, event.offset)):
             yield from self._decoded_rows(event, table)
         if flags & STATEMENT_END:
             self._tables.by_id.clear()

@@ -1,6 +1,6 @@
 """The changes of one table as record batches: what is asked for, and what both decoders hand over."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -46,6 +46,7 @@ class Changes:
         row: Its number in the event, from 0.
         time: Seconds since 1970 in UTC at which its statement began.
         transaction: Where the event with the GTID of its transaction begins in the file, -1 = there is none.
+        left: True for rows with a value that is left to another reader, and NULL here; None = there are none.
     """
 
     rows: pa.RecordBatch
@@ -57,6 +58,22 @@ class Changes:
     row: Int64s
     time: Int64s
     transaction: Int64s
+    left: npt.NDArray[np.bool_] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LeftEvents:
+    """What is left to another reader, who reads all of a row: what kernels do not take, and the reference decoder shall not make.
+
+    Args:
+        settled: The columns, by their names, whose marked values the reference decoder makes all the same.
+        events: Offset and inner number of events, and the number of the first row that is left; filled by the reading.
+        tables: Database and name of all tables whose descriptions the reading has come across.
+    """
+
+    settled: frozenset[str] = frozenset()
+    events: dict[tuple[int, int], int] = field(default_factory=dict)
+    tables: set[tuple[str, str]] = field(default_factory=set)
 
 
 def unfit(file: str, offset: int, target: Target, field: Field, why: str) -> UnstorableValueError:

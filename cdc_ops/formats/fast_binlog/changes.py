@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from cdc_ops.core.binlog import refusals
@@ -17,13 +18,13 @@ from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.decode.batch import Batch
 from cdc_ops.decode.binlog.events import RowEvents
 from cdc_ops.decode.binlog.layout import CURSOR_PLACES, Cursor, Layout, Output
-from cdc_ops.decode.binlog.rows import decode_rows
-from cdc_ops.decode.cells import ABSENT
+from cdc_ops.decode.binlog.rows import decode_rows, find_short
+from cdc_ops.decode.cells import ABSENT, NULL
 from cdc_ops.decode.compiler import Bytes, Int64s
 from cdc_ops.decode.program import Program
 from cdc_ops.errors import UnstorableValueError
 from cdc_ops.formats.binlog.rows import Image, RowImages, TableReader, read_rows
-from cdc_ops.formats.fast_binlog.change_batches import KIND_OF, Changes, Target, unfit
+from cdc_ops.formats.fast_binlog.change_batches import KIND_OF, Changes, LeftEvents, Target, unfit
 from cdc_ops.formats.fast_binlog.columns import TableColumns, layout_of
 from cdc_ops.formats.fast_binlog.exact_values import UnfitValueError, stored
 from cdc_ops.formats.fast_binlog.known_tables import Descriptions
@@ -42,9 +43,10 @@ class TableChanges:
         scan: What it holds.
         target: What is read.
         rows: Rows of a batch at most.
+        left: Takes what is left to another reader; None = the reference decoder makes all that is marked.
     """
 
-    def __init__(self, file: str, data: Bytes, scan: FileScan, target: Target, rows: int = ROWS) -> None:
+    def __init__(self, file: str, data: Bytes, scan: FileScan, target: Target, rows: int = ROWS, left: LeftEvents | None = None) -> None:
         self._file = file
         self._data = data
         self._scan = scan
@@ -58,6 +60,11 @@ class TableChanges:
         self._labels = b""
         self._columns: list[TableColumns] = []
         self._dropped = np.array(scan.dropped, np.int64).reshape(-1, 2)
+        self._left = left
+        self._settled = frozenset(range(len(both.fields)))
+        if left is not None:
+            left.tables = self._tables.names
+            self._settled = frozenset(place for place, one in enumerate(both.fields) if one.name in left.settled)
 
     def read(self, start: int, end: int) -> Iterator[Changes]:
         """Yields the changes of a range that begins and ends between transactions.
@@ -78,6 +85,8 @@ class TableChanges:
                 yield from self._exact(listed, event)
             return
         assert self._layout is not None
+        if self._left is not None:
+            chosen = self._without_left(listed, chosen, self._layout, self._left)
         cursor = np.zeros(CURSOR_PLACES, np.int64)
         cursor[Cursor.IMAGES] = len(self._fields) if self._target.images else 0
         while cursor[Cursor.EVENT] < chosen.size:
@@ -90,6 +99,17 @@ class TableChanges:
                 yield from self._exact(listed, int(chosen[cursor[Cursor.EVENT]]), int(cursor[Cursor.ROW]))
                 cursor[Cursor.EVENT] += 1
                 cursor[Cursor.AT] = cursor[Cursor.ROW] = 0
+
+    def _without_left(self, listed: Listed, chosen: Int64s, layout: Layout, left: LeftEvents) -> Int64s:
+        """Leaves events whose images lack columns, or whose tables have columns that are not asked for."""
+        short = np.zeros(chosen.size, np.uint8)
+        find_short(listed.data, listed.events, chosen, layout, short)
+        asked = {field.name for field in self._fields}
+        strange = [slot for slot, one in enumerate(self._columns) if not {column.name for column in one.columns} <= asked]
+        is_left = (short != 0) | np.isin(listed.events.slot[chosen], strange)
+        for event in chosen[is_left].tolist():
+            left.events[_number(listed, event)] = 0
+        return np.ascontiguousarray(chosen[~is_left])
 
     def _is_dropped(self, offsets: Int64s) -> np.ndarray:
         dropped = np.zeros(offsets.size, np.bool_)
@@ -115,10 +135,10 @@ class TableChanges:
     def _handed_over(self, listed: Listed, rows: int) -> Changes:
         """Settles what is marked, and makes record batches."""
         self._note_missing(listed.events.slot[self._out.event[:rows]])
-        self._settle(listed, rows)
-        return self._changes(listed, rows)
+        left = self._settle(listed, rows)
+        return self._changes(listed, rows, left if left.any() else None)
 
-    def _changes(self, listed: Listed, rows: int) -> Changes:
+    def _changes(self, listed: Listed, rows: int, left: npt.NDArray[np.bool_] | None = None) -> Changes:
         events, of_event, count = listed.events, self._out.event[:rows], len(self._fields)
         made = self._batch.record_batch(listed.data, rows)
         absent = self._batch.cells.state[:count, :rows] == ABSENT
@@ -132,6 +152,7 @@ class TableChanges:
             row=self._out.row[:rows].copy(),
             time=events.time[of_event],
             transaction=events.gtid[of_event],
+            left=left,
         )
 
     def _note_missing(self, slots: Int64s) -> None:
@@ -142,19 +163,30 @@ class TableChanges:
                 for field in missing:
                     self._batch.cells.state[field, of_slot] = ABSENT
 
-    def _settle(self, listed: Listed, rows: int) -> None:
-        """Puts the values of the reference decoder where the kernels marked their bytes."""
+    def _settle(self, listed: Listed, rows: int) -> npt.NDArray[np.bool_]:
+        """Puts the values of the reference decoder where the kernels marked their bytes; returns the rows with a value that is left."""
+        left = np.zeros(rows, np.bool_)
         for row, column in self._batch.marked(rows):
-            event = int(self._out.event[row])
-            slot = int(listed.events.slot[event])
-            source = self._columns[slot].targets.index(column % len(self._fields))
-            try:
-                value, _ = self._reader(slot).readers[source](self._batch.bytes_of(row, column, listed.data), 0)
-                self._put((row, column), value, self._columns[slot].columns[source].scale)
-            except UnfitValueError as error:
-                raise self._unfit(int(listed.events.position[event]), column, str(error)) from None
-            except (IndexError, ValueError) as error:
-                raise refusals.damaged(self._file, int(listed.events.position[event]), f"a row cannot be read: {error}") from None
+            if column not in self._settled or not self._is_settled(listed, row, column):
+                left[row] = True
+                self._batch.cells.state[column, row] = NULL
+        return left
+
+    def _is_settled(self, listed: Listed, row: int, column: int) -> bool:
+        """Puts the value of the reference decoder into a marked cell; False if its column does not hold it, and the row is left."""
+        event = int(self._out.event[row])
+        slot = int(listed.events.slot[event])
+        source = self._columns[slot].targets.index(column % len(self._fields))
+        try:
+            value, _ = self._reader(slot).readers[source](self._batch.bytes_of(row, column, listed.data), 0)
+            self._put((row, column), value, self._columns[slot].columns[source].scale)
+        except UnfitValueError as error:
+            if self._left is not None:
+                return False
+            raise self._unfit(int(listed.events.position[event]), column, str(error)) from None
+        except (IndexError, ValueError) as error:
+            raise refusals.damaged(self._file, int(listed.events.position[event]), f"a row cannot be read: {error}") from None
+        return True
 
     def _put(self, cell: tuple[int, int], value: Any, digits: int) -> None:
         try:
@@ -175,6 +207,9 @@ class TableChanges:
             event: Its number in it.
             skipped: How many of its rows were handed over before.
         """
+        if self._left is not None:
+            self._left.events[_number(listed, event)] = skipped
+            return
         at, end = int(listed.events.at[event]), int(listed.events.end[event])
         raw = listed.data[at:end].tobytes()
         reader = self._reader(int(listed.events.slot[event]))
@@ -210,6 +245,11 @@ class TableChanges:
 
     def _unfit(self, offset: int, column: int, why: str) -> UnstorableValueError:
         return unfit(self._file, offset, self._target, self._batch.program.fields[column], why)
+
+
+def _number(listed: Listed, event: int) -> tuple[int, int]:
+    """Returns the offset of an event, and its number within a compressed transaction."""
+    return int(listed.events.position[event]), int(listed.events.inner[event])
 
 
 def _part(batch: pa.RecordBatch, program: Program, first: int) -> pa.RecordBatch:

@@ -11,9 +11,12 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.tables import TableSchema
 
 if TYPE_CHECKING:
-    from cdc_ops.decode.json.reader import PlainFormat
+    from cdc_ops.decode.plain_rows import PlainRows
 
-_FORMATS: Final[dict[str, str]] = {"debezium-mysql": "cdc_ops.formats.debezium.plain:plain_mysql"}
+_FORMATS: Final[dict[str, str]] = {
+    "debezium-mysql": "cdc_ops.formats.debezium.plain:plain_mysql",
+    "mysql-binlog": "cdc_ops.formats.fast_binlog.plain:plain_binlog",
+}
 
 
 def has_plain_format(name: str) -> bool:
@@ -21,7 +24,7 @@ def has_plain_format(name: str) -> bool:
     return name in _FORMATS
 
 
-def plain_format(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions) -> "PlainFormat | None":
+def plain_format(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions) -> "PlainRows | None":
     """Returns how the plain records of a table are read; None if all are left to the exact way. Needs what the kernels need.
 
     Args:
@@ -32,5 +35,5 @@ def plain_format(schema: TableSchema, keys: tuple[str, ...], options: FormatOpti
     if options.name not in _FORMATS:
         return None
     module, _, name = _FORMATS[options.name].partition(":")
-    make: Callable[[TableSchema, tuple[str, ...], FormatOptions], PlainFormat | None] = getattr(import_module(module), name)
+    make: Callable[[TableSchema, tuple[str, ...], FormatOptions], PlainRows | None] = getattr(import_module(module), name)
     return make(schema, keys, options)

@@ -6,10 +6,10 @@ server's, or was written anew under the same name: the commit of each batch carr
 
 from collections.abc import Callable, Sequence
 
+from cdc_ops.core.archive.binlog_sequence import follows
 from cdc_ops.core.archive.file_names import BinlogName
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.errors import ArchiveOrderError
-from cdc_ops.formats.files.binlogs import follows
 from cdc_ops.formats.files.json_lines import FileLines
 from cdc_ops.steps.archive.frozen_files import names_of
 

@@ -20,7 +20,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.events.ddl_changes import Renaming, Statement
-from cdc_ops.core.events.format_spec import EventOperation, RecordKind
+from cdc_ops.core.events.format_spec import Container, EventOperation, RecordKind
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
@@ -54,8 +54,9 @@ from cdc_ops.steps.log.binlog_order import transactions_after
 from cdc_ops.steps.log.column_drift import AlteredTable, news_columns, statement_of, statements_of
 from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, open_alone, placed_names, unread
 from cdc_ops.steps.log.event_order import check_order, instant, moment, order_columns
-from cdc_ops.steps.log.plain.lane import PlainEvents, open_plain
+from cdc_ops.steps.log.plain.lane import PlainEvents
 from cdc_ops.steps.log.plain.lanes import LandedLanes, together
+from cdc_ops.steps.log.plain.opening import open_plain
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter, watch_of
 from cdc_ops.steps.reporting.stopwatch import measured
@@ -104,10 +105,10 @@ def land_events(
             feed, rows_of_files, altered = spark.range(0).toDF("none"), list[Row](), _altered(operation, log, ())
         else:
             feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, operation, log, (feed_folder(operation, attempt), watch))
-        if plain is not None and altered.renamings:  # events from before have columns by other names: each is to be looked at
+        left = _seen(rows_of_files, operation)
+        if plain is not None and _is_for_exact_way(plain, altered, left, watch):
             exactly = replace(log, archive=replace(log.archive, decoder=Decoder.EXACT))
             return land_events(spark, operation, exactly, f"{attempt}x", readings, reread)
-        left = _seen(rows_of_files, operation)
         rows_of_files = together(rows_of_files, plain.looks(proven.merged)) if plain else rows_of_files
         seen = _seen(rows_of_files, operation)
         if seen.bad and not log.quarantine:
@@ -137,14 +138,28 @@ def land_events(
 def _opened(
     spark: SparkSession, operation: Operation, log: LogBatch, attempt: str, archive: Archive, readings: SharedScans | None
 ) -> tuple[CountedFiles, PlainEvents | None]:
-    """Opens the files: those that a shared scan has read, by the fast lane where it takes them, or by themselves."""
-    if (shared := readings.part_of(spark, operation) if readings else None) is not None:
-        return shared, None
+    """Opens the files: by the fast lane where it takes them, those that a shared scan has read, or by themselves."""
+    if (together := _opened_together(spark, operation, log, attempt, archive, readings)) is not None:
+        return together
     with measured(RunPhase.COUNTING):
         if log.archive.decoder is Decoder.AUTO:
             check_unchanged(archive, FrozenFiles(files=log.files))
-        plain = open_plain(spark, operation, log, attempt, readings.say if readings else None)
+        plain = open_plain(spark, operation, log, attempt, *((readings.say, readings.known) if readings else ()))
         return (plain.counted(log), plain) if plain else (open_alone(spark, log, archive), None)
+
+
+def _opened_together(
+    spark: SparkSession, operation: Operation, log: LogBatch, attempt: str, archive: Archive, readings: SharedScans | None
+) -> tuple[CountedFiles, PlainEvents | None] | None:
+    """Opens files that were read together with other tables of the job; None if the operation has no neighbours."""
+    if readings is None:
+        return None
+    if log.archive.decoder is Decoder.AUTO and open_format(log.archive.events.format).spec.files.container is Container.BINLOG:
+        check_unchanged(archive, FrozenFiles(files=log.files))
+        if (plain := readings.plain_of(spark, operation)) is not None:
+            return plain.counted(log), plain
+    shared = readings.part_of(spark, operation)
+    return None if shared is None else (shared, None)
 
 
 def _land_rows(spark: SparkSession, operation: Operation, attempt: str, lanes: LandedLanes, looked: "_Looked") -> Manifest:
@@ -172,6 +187,14 @@ def _land_rows(spark: SparkSession, operation: Operation, attempt: str, lanes: L
         manifest = land(spark, rows, operation, attempt, looked.check, finished)
     lanes.remove()
     return manifest
+
+
+def _is_for_exact_way(plain: PlainEvents, altered: AlteredTable, left: "_Seen", watch: UnknownTableFilter | None) -> bool:
+    """True if the exact way has to read all records, because of what it has seen in those that the fast lane left to it."""
+    if altered.renamings:  # events from before have columns by other names: each is to be looked at
+        return True
+    # What is set aside is kept by its number in the file.
+    return not plain.numbers_records and bool(left.bad or (left.unknown and watch is not None and watch.keeps_raw))
 
 
 def _envelopes(spark: SparkSession, operation: Operation, log: LogBatch, opened: CountedFiles, merged: tuple[str, ...]) -> DataFrame:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,8 +40,12 @@ from cdc_ops.lake.staging.manifests import is_landed
 from cdc_ops.lake.staging.shared_folder import write_seen
 from cdc_ops.steps.archive.frozen_files import present_files
 from cdc_ops.steps.log.event_files import CountedFiles, open_alone
+from cdc_ops.steps.log.plain.lane import PlainEvents
+from cdc_ops.steps.log.plain.opening import LaneRequest, open_plain_together, takes_lane
 from cdc_ops.steps.log.unknown_tables import watch_of
 from cdc_ops.steps.reporting.stopwatch import measured
+
+Found = TypeVar("Found")
 
 _STRAYS: Final = -1
 """The part of what no table could be found for: all tables read it."""
@@ -124,6 +128,38 @@ class SharedScans:
         lines = tuple(reading.lines[file.path] for file in log.files)
         return CountedFiles(files=lines, read=tuple(reading.lines), envelopes=lambda wanted: wanted(found))
 
+    def plain_of(self, spark: SparkSession, operation: Operation) -> PlainEvents | None:
+        """Returns what the fast lane has read of an operation's files, together with those of its neighbours; None if it has not.
+
+        Args:
+            spark: The session in which the events are to be read.
+            operation: The operation; what is read for it is handed over once.
+
+        Raises:
+            ConfigError, ArchiveError: see `open_plain`; each of the operations gets the same error.
+        """
+        log = _batch_of(operation)
+        group = self._groups.get((log.url, log.archive)) if log is not None else None
+        if group is None:
+            return None
+        found = group.plain_events(self._read_plain).pop(operation.operation_id, None)
+        return replace(found, spark=spark) if found is not None else None
+
+    def _read_plain(self, members: Sequence[Operation]) -> dict[str, PlainEvents]:
+        requests = [
+            LaneRequest(operation=operation, log=log, attempt=self._attempt)
+            for operation, log in zip(members, map(_batch_of, members), strict=True)
+            if log is not None and takes_lane(operation, log, self.known)
+        ]
+        if len(requests) < 2:
+            return {}
+        log = requests[0].log
+        session = sibling_session(self._spark)
+        set_missing(session, archive_conf(log.url, dict(log.archive.options)))
+        self.say(f"{log.url}: {len(_union(members)):,} files are decoded once for {len(requests)} tables")
+        found = open_plain_together(session, requests, self.say, self.known)
+        return {one.operation.operation_id: plain for one, plain in zip(requests, found, strict=True) if plain is not None}
+
     def close(self) -> None:
         """Removes what was landed; what cannot be removed goes when the staging area is cleared."""
         for group in self._groups.values():
@@ -163,6 +199,7 @@ class _Group:
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.found: _Reading | None = None
+        self._plain: dict[str, PlainEvents] | None = None
         self._alone = False
         self._failure: Exception | None = None
         self._one_reads = threading.Lock()
@@ -170,17 +207,28 @@ class _Group:
     def reading(self, read: Callable[[Sequence[Operation]], _Reading]) -> _Reading | None:
         """Returns the reading, None for an operation that has no neighbour left whose rows are not landed."""
         with self._one_reads:
-            if self._failure is not None:
-                raise self._failure
             if self.found is None and not self._alone:
-                members = [operation for operation in self.operations if not is_landed(operation)]
-                self._alone = len(members) < 2
-                try:
-                    self.found = None if self._alone else read(members)
-                except Exception as error:  # whatever it is, it is what all of them fail with
-                    self._failure = error
-                    raise
+                self.found = self._read_by(read)
+                self._alone = self.found is None
             return self.found
+
+    def plain_events(self, read: Callable[[Sequence[Operation]], dict[str, PlainEvents]]) -> dict[str, PlainEvents]:
+        """Returns what the fast lane has read, by operation, empty if it has not; the caller takes out what it uses."""
+        with self._one_reads:
+            if self._plain is None:
+                self._plain = self._read_by(read) or {}
+            return self._plain
+
+    def _read_by(self, read: Callable[[Sequence[Operation]], Found]) -> Found | None:
+        """Reads for all operations whose rows are not landed, unless there is one alone. What it raises, all of them get."""
+        if self._failure is not None:
+            raise self._failure
+        members = [operation for operation in self.operations if not is_landed(operation)]
+        try:
+            return read(members) if len(members) > 1 else None
+        except Exception as error:
+            self._failure = error
+            raise
 
 
 def _batch_of(operation: Operation) -> LogBatch | None:

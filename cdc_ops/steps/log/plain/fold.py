@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.decode.json.events import DELETE
-from cdc_ops.decode.json.reader import HASH, OPERATION, PlainFormat, column_name, key_name, part_name
+from cdc_ops.decode.plain_rows import HASH, OPERATION, PlainRows, column_name, key_name, part_name
 from cdc_ops.formats.feed.plain import plain_format
 from cdc_ops.lake.file_io import open_filesystem
 
@@ -57,7 +57,7 @@ class Bucket:
     groups: tuple[RowGroup, ...]
 
 
-def fold_rows(table: pa.Table, form: PlainFormat) -> tuple[pa.Table, np.ndarray[Any, Any]]:
+def fold_rows(table: pa.Table, form: PlainRows) -> tuple[pa.Table, np.ndarray[Any, Any]]:
     """Returns the last row of each key, and for each of them whether two different events of its key have the same place."""
     order = _ordered(table, form)
     rows = table.take(pa.array(order))
@@ -77,7 +77,7 @@ def fold_rows(table: pa.Table, form: PlainFormat) -> tuple[pa.Table, np.ndarray[
     return rows.filter(pa.array(last)), tied_groups
 
 
-def _ordered(table: pa.Table, form: PlainFormat) -> Any:
+def _ordered(table: pa.Table, form: PlainRows) -> Any:
     """Returns the order of rows by key and place."""
     numbers = [table[part_name(part)].to_numpy() for part in range(form.parts + 1)]
     varying = [one for one in numbers if len(one) and (one != one[0]).any()]
@@ -89,14 +89,14 @@ def _ordered(table: pa.Table, form: PlainFormat) -> Any:
     return order
 
 
-def _has_collision(table: pa.Table, form: PlainFormat, order: Any, hashes: Any) -> bool:
+def _has_collision(table: pa.Table, form: PlainRows, order: Any, hashes: Any) -> bool:
     """True if two different keys have one hash."""
     same = hashes[1:] == hashes[:-1]
     names = [key_name(key) for key in range(len(form.keys))]
     return bool((same & ~_same_as_next(table.select(names).take(pa.array(order)), form)).any())
 
 
-def _same_as_next(rows: pa.Table, form: PlainFormat) -> Any:
+def _same_as_next(rows: pa.Table, form: PlainRows) -> Any:
     """True for each row but the last one whose key is that of the next row."""
     same = np.ones(max(rows.num_rows - 1, 0), np.bool_)
     for key in range(len(form.keys)):
@@ -105,7 +105,7 @@ def _same_as_next(rows: pa.Table, form: PlainFormat) -> Any:
     return same
 
 
-def _content(rows: pa.Table, form: PlainFormat, index: int) -> dict[str, Any]:
+def _content(rows: pa.Table, form: PlainRows, index: int) -> dict[str, Any]:
     names = [OPERATION, *(column_name(column) for column in range(len(form.columns)))]
     [row] = rows.select(names).slice(index, 1).to_pylist()
     return {name: repr(value) for name, value in row.items()}
@@ -133,7 +133,7 @@ def _read(task: FoldTask, bucket: Bucket) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def _shown(task: FoldTask, form: PlainFormat, rows: pa.Table, tied: Any) -> pa.RecordBatch:
+def _shown(task: FoldTask, form: PlainRows, rows: pa.Table, tied: Any) -> pa.RecordBatch:
     rows, count = rows.combine_chunks(), rows.num_rows
     deleted = pa.array(rows[OPERATION].to_numpy() == DELETE)
 

@@ -1,11 +1,6 @@
-"""The fast lane in the driver: one Spark job reads an operation's files once, in Python workers. Runs in Spark.
+"""What the fast lane has read of an operation's files: their counts, the feed and the fold of their plain events. Runs in Spark."""
 
-    files --one job--> what each holds, plain events (Parquet), other lines (Parquet) --> the exact way, as records of their files
-
-Whatever keeps the lane from reading a file, the exact way reads all of them instead: it says better what is wrong with one.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -15,28 +10,20 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS, key_columns, struct_type
-from cdc_ops.core.events.format_spec import FormatSpec, RecordKind
-from cdc_ops.core.formats.checks import check_format
+from cdc_ops.core.events.format_spec import Container, FormatSpec, RecordKind
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.pipeline.archive_config import Decoder
 from cdc_ops.formats.feed.canonical import all_names
-from cdc_ops.formats.feed.plain import has_plain_format
-from cdc_ops.formats.files.json_lines import FileLines, by_place
+from cdc_ops.formats.files.binlogs import lines_of
+from cdc_ops.formats.files.json_lines import FileLines
 from cdc_ops.formats.files.local_rows import local_rows
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.session import pinned
-from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, first_wanted_line, kafka_names, record_files
+from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, kafka_names
+from cdc_ops.steps.log.plain.file_scan import FileScan, ScanTask
 from cdc_ops.steps.log.plain.fold import Bucket, FoldTask, RowGroup, folded_batches
-from cdc_ops.steps.log.plain.probe import why_not
-from cdc_ops.steps.log.plain.scan import FileScan, FileTask, ScanTask, scans_of
 
-_BUCKET_BYTES: Final = 256 * 2**20
-"""Bytes of files whose keys one task folds: some hundred thousand events, which take a few hundred MB then."""
-_MOST_BUCKETS: Final = 512
-_TASK_BYTES: Final = 128 * 2**20
-_LEAST_TASKS: Final = 8
 _PART: Final = "operation tinyint, line bigint"
 
 
@@ -62,6 +49,9 @@ class PlainEvents:
         names, found = kafka_names(log), []
         for file in log.files:
             name, scan = names.get(file.path), self.scans[file.path]
+            if scan.binlog is not None:
+                found.append(lines_of(scan.binlog))
+                continue
             place = (name.partition, name.start_offset) if name else (None, None)
             found.append(FileLines(path=file.path, partition=place[0], start_offset=place[1], lines=scan.lines, blank=scan.blank))
         partitions = {path: name.partition for path, name in names.items()}
@@ -70,6 +60,11 @@ class PlainEvents:
             read=tuple(self.scans),
             envelopes=lambda wanted: form.envelopes(wanted(self._marked(partitions)), options),
         )
+
+    @property
+    def numbers_records(self) -> bool:
+        """True if a record that the lane left has the number that it has in a reading of the whole file."""
+        return self.spec.files.container is not Container.BINLOG
 
     def marked(self, merged: Iterable[str]) -> int:
         """Returns how many lines of some files are left to the exact way."""
@@ -124,7 +119,7 @@ class PlainEvents:
             f"key {keyed}, deleted boolean, whole boolean, row {struct_type(schema.columns)}, present array<string>,"
             f" position {self.spec.position_type}, tied boolean"
         )
-        return _spread(self.spark, texts, "bucket", len(texts)).mapInArrow(partial(folded_batches, task=asked), shape)
+        return spread(self.spark, texts, "bucket", len(texts)).mapInArrow(partial(folded_batches, task=asked), shape)
 
     def remove(self) -> None:
         """Removes what the lane has written; what cannot be removed goes when the staging area is cleared."""
@@ -166,106 +161,12 @@ class PlainEvents:
         }
 
 
-def open_plain(
-    spark: SparkSession, operation: Operation, log: LogBatch, attempt: str, say: Callable[[str], None] | None = None
-) -> PlainEvents | None:
-    """Reads the files of an operation by the fast lane: an action. None if the exact way is to read them.
-
-    Args:
-        spark: A session of its own.
-        operation: The frozen operation.
-        log: What it reads.
-        attempt: Folder name of this try, unique.
-        say: Receives a line if the lane would be taken but cannot.
-
-    Raises:
-        ConfigError: the format would lose data by a setting that nobody has accepted.
-        ArchiveFileError: a file cannot be read by its name.
-    """
-    form, options = open_format(log.archive.events.format), chosen_format(log)
-    if log.again or log.history or log.archive.decoder is Decoder.EXACT or not has_plain_format(form.spec.name) or form.spec.sparse:
-        return None
-    schema, keys = operation.full_schema, tuple(column.name for column in key_columns(operation.full_schema, operation.apply.keys))
-    check_format(form.spec, options, schema, operation.apply.keys)
-    if not by_place(record_files(log)):
-        return None
-    tell = say or _nobody
-    if missing := why_not(spark):
-        tell(f"{operation.table}: Spark reads all events, because the compiled decoder cannot run: {missing}")
-        return None
-    size = sum(file.size for file in log.files)
-    task = ScanTask(
-        url=log.url,
-        options=log.archive.options,
-        format=options,
-        schema=schema,
-        keys=keys,
-        folder=f"{operation.target.staging.rstrip('/')}/{attempt}-plain",
-        buckets=buckets_of(size),
-        early=folds_in_workers(operation),
-    )
-    found = PlainEvents(spark=spark, task=task, spec=form.spec, scans=scanned(spark, task, _files(log), tell))
-    return found if found.scans else None
-
-
-def _nobody(_: str) -> None:
-    """Hears a line."""
-
-
 def folds_in_workers(operation: Operation) -> bool:
     """True if of the plain events of a key the last one is all that a table wants."""
     stored = operation.apply.stored_as
     return not (stored.keeps_versions or stored.ignores_deletes or stored.nulls_ignored or operation.apply.delete_where)
 
 
-def buckets_of(size: int) -> int:
-    """Returns into how many parts the keys of files of so many bytes are split."""
-    return max(1, min(_MOST_BUCKETS, -(-size // _BUCKET_BYTES)))
-
-
-def scanned(spark: SparkSession, task: ScanTask, files: Sequence[FileTask], say: Callable[[str], None]) -> dict[str, FileScan]:
-    """Scans files: an action. Returns nothing if one of them could not be."""
-    filesystem, inner = open_filesystem(task.folder)
-    if "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,)):
-        filesystem.makedirs(inner, exist_ok=True)
-    full = [file for file in files if file.size]
-    size = sum(file.size for file in full)
-    slices = max(1, min(len(full), max(_LEAST_TASKS, -(-size // _TASK_BYTES))))
-    texts = [(json_codec.dumps(file),) for file in full]
-    rows = _spread(spark, texts, "file", slices).mapInArrow(partial(scans_of, task=task), "scan string").collect()
-    scans = {scan.path: scan for scan in (json_codec.loads(FileScan, row["scan"]) for row in rows)}
-    failure = next((f"{scan.path}: {scan.failure}" for scan in scans.values() if scan.failure), "") or _missing(task, scans.values())
-    if failure:
-        say(f"Spark reads all events of {task.schema.table}, because the compiled decoder could not: {failure}")
-        return {}
-    return {file.path: scans.get(file.path, FileScan(path=file.path)) for file in files}
-
-
-def _missing(task: ScanTask, scans: Iterable[FileScan]) -> str:
-    """Returns what of the results this process does not see; executors may have written it to a folder of their own."""
-    filesystem, inner = open_filesystem(task.folder)
-    seen = {str(entry["name"]).rpartition("/")[2]: int(entry["size"] or 0) for entry in filesystem.ls(inner, detail=True)}
-    parts = [(part.name, part.size) for scan in scans for part in scan.plain]
-    parts += [(part.name, part.size) for scan in scans for part in scan.marked]
-    return next((f"{name} cannot be seen in {task.folder}" for name, size in parts if seen.get(name) != size), "")
-
-
-def _spread(spark: SparkSession, rows: Sequence[tuple[str]], name: str, slices: int) -> DataFrame:
+def spread(spark: SparkSession, rows: Sequence[tuple[str]], name: str, slices: int) -> DataFrame:
     """Returns texts as a DataFrame of so many partitions."""
     return local_rows(spark, rows, {name: "string"}).repartition(slices)
-
-
-def _files(log: LogBatch) -> tuple[FileTask, ...]:
-    names, newest, found = kafka_names(log), {item.stream: item.place for item in log.before.newest}, []
-    for file in log.files:
-        name = names.get(file.path)
-        found.append(
-            FileTask(
-                path=file.path,
-                size=file.size,
-                start_offset=-1 if name is None else name.start_offset,
-                first_line=first_wanted_line(log, file.path, names),
-                newest=newest.get(name.stream if name else "", ()),
-            )
-        )
-    return tuple(found)

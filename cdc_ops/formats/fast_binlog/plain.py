@@ -1,0 +1,142 @@
+"""Rows of binlogs for the fold: what of them says by kernels exactly what the format's records say by expressions. Spark-free.
+
+    Changes --plain_rows--> rows by the names of `decode.plain_rows`, and which rows are left to the records
+
+What `formats.mysql_binlog` reads by expressions, this takes as the kernels make it, or leaves; tests read the same files both ways.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.schema.logical_types import LogicalType, byte_length, logical_type_of
+from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.tables import Column, TableSchema
+from cdc_ops.core.schema.unsigned_bigints import LARGEST
+from cdc_ops.decode.json.events import CREATE, DELETE, UPDATE
+from cdc_ops.decode.key_hashes import can_be_hashed, hashes_of
+from cdc_ops.decode.plain_rows import HASH, LINE, MOMENT, OPERATION, PlainRows, column_name, key_name, part_name
+from cdc_ops.decode.program import Field, Program, is_supported
+from cdc_ops.formats.fast_binlog.change_batches import Changes, Target
+
+PARTS: Final = 3
+"""Number of the file, offset, inner number; the number of the row follows them."""
+_LETTERS: Final = np.array([CREATE, UPDATE, DELETE], np.int8)
+_TAKEN: Final = frozenset(
+    {
+        *(LogicalType.INTEGER, LogicalType.UNSIGNED_BIGINT, LogicalType.YEAR, LogicalType.DECIMAL, LogicalType.FLOAT),
+        *(LogicalType.DATE, LogicalType.WALL_CLOCK, LogicalType.INSTANT),
+        *(LogicalType.TEXT, LogicalType.ENUM, LogicalType.SET, LogicalType.BINARY, LogicalType.GEOMETRY, LogicalType.VECTOR),
+    }
+)
+"""Types of which a value that the kernels take is the one that the records have. Of others every row with a value is left."""
+_SETTLED: Final = frozenset({LogicalType.JSON, LogicalType.BOOLEAN})
+"""Types of which the reference decoder's value is the one that the records have, so that it is made at once where a kernel marks it."""
+_ADDRESSES: Final = frozenset({"inet4", "inet6"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainBinlog(PlainRows):
+    """How the rows of one table are read.
+
+    Args:
+        target: What the decoder is to read.
+        settled: Columns of which the reference decoder makes the marked values.
+        table: The table.
+    """
+
+    target: Target
+    settled: frozenset[str]
+    table: TableSchema
+
+
+def plain_binlog(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions) -> PlainBinlog | None:
+    """Returns how a table's rows are read; None if all of them are left to the records. See `formats.feed.plain`."""
+    names = schema.names
+    if not keys or len(set(names)) != len(names) or not all(is_supported(column.delta_type) for column in schema.columns):
+        return None
+    fields = tuple(Field.of(column.name, column.delta_type) for column in schema.columns)
+    places = tuple(names.index(key) for key in keys)
+    if not all(can_be_hashed(fields[place]) for place in places):
+        return None
+    program = Program.of(fields)
+    return PlainBinlog(
+        parts=PARTS,
+        columns=fields,
+        keys=places,
+        target=Target(database=schema.table.schema, table=schema.table.name, program=program, images=True),
+        settled=frozenset(column.name for column in schema.columns if logical_type_of(column) in _SETTLED),
+        table=schema,
+    )
+
+
+def left_rows(form: PlainBinlog, changes: Changes) -> npt.NDArray[np.bool_]:
+    """Returns which rows are left to the records: those that lack columns, move their key, or have a value of which only these know all."""
+    assert changes.before is not None
+    left = np.zeros(changes.kind.size, np.bool_) if changes.left is None else changes.left.copy()
+    if changes.absent is not None:
+        left |= changes.absent.any(axis=0)
+    updates = changes.kind == 1
+    for key in form.keys:
+        now, then = changes.rows.column(key), changes.before.column(key)
+        left |= ~_is_true(pc.is_valid(now))
+        left |= updates & ~_is_true(pc.equal(now, then))
+    for place, column in enumerate(form.table.columns):
+        left |= _is_left(column, changes.rows.column(place))
+    return left
+
+
+def _is_left(column: Column, values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Returns which values of a column are left, by what the column is."""
+    logical = logical_type_of(column)
+    if logical in _SETTLED:
+        return np.zeros(len(values), np.bool_)
+    if logical not in _TAKEN or DeclaredType.parse(column.source_type).base in _ADDRESSES:
+        return _is_true(pc.is_valid(values))
+    if logical is LogicalType.INTEGER and pa.types.is_decimal(values.type):  # a BIGINT that was unsigned once
+        return _is_true(pc.greater(values, pa.scalar(LARGEST).cast(values.type)))
+    if logical is LogicalType.UNSIGNED_BIGINT:  # a negative number stands for one that wrapped around
+        return _is_true(pc.less(values, pa.scalar(0).cast(values.type)))
+    if logical is LogicalType.BINARY and (length := byte_length(column)):  # a log leaves zeros at the end out
+        return _is_true(pc.not_equal(pc.binary_length(values), length))
+    return np.zeros(len(values), np.bool_)
+
+
+def _is_true(condition: Any) -> npt.NDArray[np.bool_]:
+    """Returns a condition as an array; NULL is false."""
+    found: npt.NDArray[np.bool_] = condition.fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def plain_rows(form: PlainBinlog, changes: Changes, file_number: int, committed: npt.NDArray[np.int64], kept: pa.Array) -> pa.Table:
+    """Returns the rows that are not left.
+
+    Args:
+        form: How they are read.
+        changes: All rows.
+        file_number: The number at the end of the file's name.
+        committed: When the transaction of each row was committed: microseconds since 1970.
+        kept: True for the rows to return.
+    """
+    count = changes.kind.size
+    deleted = changes.kind == 2
+    numbers = (np.full(count, file_number), changes.offset, changes.inner, changes.row)
+    arrays: dict[str, Any] = {
+        OPERATION: pa.array(_LETTERS[changes.kind]),
+        MOMENT: pa.array(committed),
+        LINE: pa.array(changes.offset),
+        **{part_name(part): pa.array(values) for part, values in enumerate(numbers)},
+    }
+    gone = pa.array(deleted) if deleted.any() else None
+    for place, values in enumerate(changes.rows.columns):
+        arrays[column_name(place)] = values if gone is None else pc.if_else(gone, pa.scalar(None, values.type), values)
+    arrays |= {key_name(index): changes.rows.column(place) for index, place in enumerate(form.keys)}
+    table = pa.table(arrays).filter(kept)
+    keys = [table[key_name(index)].combine_chunks() for index in range(len(form.keys))]
+    hashes = hashes_of([form.columns[place] for place in form.keys], keys) if table.num_rows else np.zeros(0, np.int64)
+    return table.append_column(HASH, pa.array(hashes))
