@@ -12,7 +12,7 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, InitialLoad
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Decoder, InitialLoad
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.dev.servers import DatabaseServer
 from tests.world import World
@@ -62,8 +62,13 @@ def server(request: pytest.FixtureRequest) -> DatabaseServer:
     return found
 
 
+@pytest.fixture(params=["exact", "auto"])
+def decoder(request: pytest.FixtureRequest) -> Decoder:
+    return Decoder(request.param)
+
+
 @pytest.fixture
-def world(server: DatabaseServer, spark: SparkSession, tmp_path: Path) -> World:
+def world(server: DatabaseServer, decoder: Decoder, spark: SparkSession, tmp_path: Path) -> World:
     world = World(server, tmp_path, spark)
     world.configure(method=Method.LOG, cursor=())
     archive = ArchiveConfig.of(
@@ -73,6 +78,7 @@ def world(server: DatabaseServer, spark: SparkSession, tmp_path: Path) -> World:
         initial_load=InitialLoad.SNAPSHOT,
         min_file_age=timedelta(0),
         full_listing_interval=timedelta(0),
+        decoder=decoder,
     )
     world.pipeline = replace(world.pipeline, archive=archive)
     return world
@@ -183,6 +189,7 @@ def test_a_table_that_begins_with_a_snapshot_and_follows_binlogs_is_as_the_sourc
     assert world.data_commits("items") == commits
 
 
+@pytest.mark.parametrize("decoder", ["auto"], indirect=True)
 def test_a_file_that_is_missing_swapped_or_of_another_server_stops_the_table(world: World, tmp_path: Path) -> None:
     world.sql(ITEMS, f"INSERT INTO items VALUES (1, {ROW}, {REST})")
     archive = Archive(world.server, tmp_path / "binlogs")

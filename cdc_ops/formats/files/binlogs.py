@@ -3,8 +3,8 @@
     RecordFile ... -> open_binlogs (one task a file: scans all of it) -> Binlogs -> binlog_records (one task a file: decodes it)
 
 Binlogs are decoded by Python on the executors, in Arrow batches: see `formats.binlog`. Executors open the files through fsspec, with the
-archive's options. A file that is not what it was when it was scanned fails the job. `core.archive.binlog_sequence` proves that files follow each
-other.
+archive's options. A file that is not what it was when it was scanned fails the job. `core.archive.binlog_sequence` proves that files
+follow each other.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -70,9 +70,9 @@ class PlainEvents:
         """Returns how many lines of some files are left to the exact way."""
         return sum(part.lines for path in merged for part in self.scans[path].marked)
 
-    def takes_all(self, operation: Operation, merged: Iterable[str]) -> bool:
+    def takes_all(self, operation: Operation, merged: Sequence[str]) -> bool:
         """True if the exact way has nothing to read of some files, and the workers fold what is there."""
-        return folds_in_workers(operation) and not self.marked(merged)
+        return folds_in_workers(operation) and bool(self.events(merged)) and not self.marked(merged)
 
     def events(self, merged: Iterable[str]) -> int:
         """Returns how many plain events some files hold."""
