@@ -188,7 +188,7 @@ def test_rows_that_cannot_be_read_are_told_and_set_aside_alike_by_both_decoders(
     operation = binlogs.operation("wide", "plain", quarantine=quarantine)
     found = landed(spark, operation, Decoder.EXACT)
     assert landed(spark, operation, Decoder.AUTO) == found
-    assert len(found[2]) > 2 if quarantine else issubclass(found[0], BadRecordsError), "images lack columns"
+    assert len(found[2]) >= 2 if quarantine else issubclass(found[0], BadRecordsError), "images lack columns"
 
 
 def test_tables_of_one_archive_are_decoded_together_and_come_to_what_they_come_to_alone(spark: SparkSession, binlogs: Binlogs) -> None:

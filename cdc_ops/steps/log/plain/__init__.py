@@ -1,7 +1,11 @@
 """The fast lane of the log method: what is plain in archived events is decoded by kernels in Python workers, and folded there.
 
-lane      in the driver: which operations can, one Spark job that reads their files, the feed and the fold of what came out
-scan      in an executor: one file -> rows by the hash of their key (Parquet), lines that are not plain (Parquet), what was seen
-fold      in an executor: all rows of some keys -> the last of each
-probe     whether the executors' Python can
+opening      in the driver: which operations can take it, and one Spark job that reads their files
+lane, lanes  in the driver: the feed and the fold of what came out, alone and together with the exact way
+scans        in an executor: one file -> what is in it for each table that wants it
+scan         ... of JSON lines
+binlog_scan  ... of a binlog
+parts, seen  ... plain rows by the hash of their key, records for the exact way (both Parquet), and what was seen
+fold         in an executor: all rows of some keys -> the last of each
+probe        whether the executors' Python can
 """
