@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from airflow.configuration import conf
 from airflow.sdk.observability import stats
 
-from cdc_ops.metrics.families import Family, Sample, table_families
+from cdc_ops.metrics.families import Family, Sample, read_families
 from cdc_ops.state.base import StateReader
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ def publish_metrics(reader: StateReader, pipeline: str, tables: Sequence[str]) -
     try:
         wanted, by_name = frozenset(tables), conf.getboolean("metrics", "legacy_names_on", fallback=True)
         chosen = [one for one in reader.overview(pipeline) if str(one.state.table) in wanted]
-        for family in table_families(chosen, reader.now()):
+        for family in read_families(reader, chosen):
             for sample in family.samples:
                 _send(family, sample, by_name=by_name)
     except Exception:

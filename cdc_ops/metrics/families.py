@@ -3,11 +3,12 @@
 All are gauges: the ledger forgets old runs, so nothing that is counted over them would only grow.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import datetime
 
-from cdc_ops.state.base import TableOverview
+from cdc_ops.core.pipeline.receivers import AlertKind
+from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 Runs = tuple[tuple[TableOverview, TableRun], ...]
@@ -47,16 +48,30 @@ class Family:
     part_name: str = ""
 
 
-def table_families(overviews: Iterable[TableOverview], now: datetime) -> tuple[Family, ...]:
+def read_families(reader: StateReader, overviews: Iterable[TableOverview]) -> tuple[Family, ...]:
+    """Returns the figures of tables, with what the ledger has found about their pipelines.
+
+    Args:
+        reader: The ledger, for its clock and its findings.
+        overviews: The tables, from the same ledger.
+    """
+    known = tuple(overviews)
+    pipelines = sorted({one.state.pipeline for one in known})
+    findings = (one for name in pipelines for one in reader.findings(name) if one.subject.kind is AlertKind.DELETES)
+    return table_families(known, reader.now(), refused={(one.subject.pipeline, str(one.subject.table)) for one in findings})
+
+
+def table_families(overviews: Iterable[TableOverview], now: datetime, *, refused: Set[tuple[str, str]] = frozenset()) -> tuple[Family, ...]:
     """Returns the figures of tables.
 
     Args:
         overviews: From the ledger.
         now: The ledger's clock, UTC.
+        refused: Pipeline and table of those whose deletes are over the guard.
     """
     known = tuple(overviews)
     runs = tuple((one, one.last_run) for one in known if one.last_run is not None)
-    return (*_of_tables(known, now), *_of_outcomes(runs), *_of_rows(runs), *_of_files(known))
+    return (*_of_tables(known, now), _of_deletes(known, refused), *_of_outcomes(runs), *_of_rows(runs), *_of_files(known))
 
 
 def _of_tables(overviews: tuple[TableOverview, ...], now: datetime) -> tuple[Family, ...]:
@@ -90,6 +105,14 @@ def _of_tables(overviews: tuple[TableOverview, ...], now: datetime) -> tuple[Fam
     )
 
 
+def _of_deletes(overviews: tuple[TableOverview, ...], refused: Set[tuple[str, str]]) -> Family:
+    return _family(
+        "deletes_refused",
+        "1 if a comparison found more deletes than the guard allows, and nobody has accepted them yet.",
+        [(one, float((one.state.pipeline, str(one.state.table)) in refused)) for one in overviews],
+    )
+
+
 def _of_outcomes(runs: Runs) -> tuple[Family, ...]:
     return (
         _family(
@@ -106,6 +129,16 @@ def _of_outcomes(runs: Runs) -> tuple[Family, ...]:
             "last_run_waits_for_somebody",
             "1 if the table's archive misses events, and it goes on only when somebody has acted.",
             [(one, float(run.waits_for_somebody)) for one, run in runs],
+        ),
+        _family(
+            "last_run_bound_held",
+            "1 if somebody who was writing at the source held back how far the table's last run could read.",
+            [(one, float(bool(run.messages.held_by))) for one, run in runs],
+        ),
+        _family(
+            "last_run_bound_held_seconds",
+            "How far below its beginning the last run's bound was held back; 0 if nobody held it.",
+            [(one, _held_seconds(run)) for one, run in runs],
         ),
         Family(
             name="last_run_phase_seconds",
@@ -159,6 +192,14 @@ def _of_files(overviews: tuple[TableOverview, ...]) -> tuple[Family, ...]:
             [(one, stats.deleted_rows) for one, stats in sized],
         ),
     )
+
+
+def _held_seconds(run: TableRun) -> float | None:
+    """Returns None of a run that was held back and whose end is not known: it works, or is of an earlier version."""
+    if not run.messages.held_by:
+        return 0.0
+    fresh = run.result.fresh_at
+    return None if fresh is None else max(0.0, (run.timing.started_at - fresh).total_seconds())
 
 
 def _family(name: str, meaning: str, values: Iterable[tuple[TableOverview, float | None]]) -> Family:

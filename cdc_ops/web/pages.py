@@ -13,7 +13,7 @@ from cdc_ops import __version__
 from cdc_ops.core.operation.run_request import ledger_run_id
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
-from cdc_ops.metrics.families import table_families
+from cdc_ops.metrics.families import read_families
 from cdc_ops.metrics.openmetrics import CONTENT_TYPE, openmetrics_text
 from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.web import view, words
@@ -126,10 +126,10 @@ class Pages:
     def metrics(self, visible: Visible) -> Response:
         """The figures of all tables that the visitor may see."""
         try:
-            now, shown = self._shown(visible)
+            families = read_families(self._reader(), self._shown(visible)[1])
         except CdcError as error:
             return PlainTextResponse(str(error), 503)
-        return Response(openmetrics_text(table_families(shown, now)), media_type=CONTENT_TYPE)
+        return Response(openmetrics_text(families), media_type=CONTENT_TYPE)
 
     def _shown(self, visible: Visible) -> tuple[datetime, tuple[TableOverview, ...]]:
         """Returns the ledger's clock, and the tables that the visitor may see."""

@@ -10,10 +10,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
+from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import DeletesRefusedError
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader, open_store
 from cdc_ops.state.table_run import TableRunStatus
+from cdc_ops.steps.reporting.findings import note_deletes
 from cdc_ops.web.app import create_app
 from cdc_ops.web.view import Health, PipelineInfo, table_rows
 from tests.status_case import Filler, fill_ledger
@@ -138,3 +141,34 @@ def test_a_table_with_a_limit_says_whether_it_is_over_it_in_metrics_status_and_p
     }
     assert "of 1 h" in page
     assert "of 3 h" in page
+
+
+def test_a_bound_that_is_held_back_and_deletes_over_the_guard_are_figures_until_they_are_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    names = ("held", "free", "older", "emptied")
+    with open_store(url) as store:
+        filler = Filler(store)
+        for name in names:
+            table = filler.table("shop", name, behind=timedelta(minutes=5), version=3)
+            filler.run("shop", table, TableRunStatus.COMMITTED, 4, held_by="" if name in ("free", "emptied") else "connection 7")
+            line = store.history("shop", table)[0]
+            fresh = None if name == "older" else line.timing.started_at - timedelta(seconds=90)
+            store.record(replace(line, result=replace(line.result, fresh_at=fresh)))
+        emptied = replace(line, kind=OperationKind.RECONCILE)
+        note_deletes(store, emptied, DeletesRefusedError("The comparison would delete 30 of 50 rows."))
+        found = parsed(command(url, monkeypatch))
+        filler.run("shop", table, TableRunStatus.COMMITTED, 3)
+        assert parsed(command(url, monkeypatch))["cdc_ops_deletes_refused"]["shop.emptied",] == 1, "an increment settles nothing"
+        note_deletes(store, emptied, None)
+        after = parsed(command(url, monkeypatch))
+    assert found["cdc_ops_last_run_bound_held"] == {("shop.held",): 1, ("shop.free",): 0, ("shop.older",): 1, ("shop.emptied",): 0}
+    assert found["cdc_ops_last_run_bound_held_seconds"] == {("shop.held",): 90, ("shop.free",): 0, ("shop.emptied",): 0}
+    assert found["cdc_ops_deletes_refused"] == {(f"shop.{name}",): float(name == "emptied") for name in names}
+    assert set(after["cdc_ops_deletes_refused"].values()) == {0}
+    with open_reader(url) as reader:
+        assert (
+            parsed(TestClient(create_app(lambda: reader)).get("/metrics").text)["cdc_ops_deletes_refused"]
+            == after["cdc_ops_deletes_refused"]
+        )

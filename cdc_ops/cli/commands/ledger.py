@@ -44,11 +44,13 @@ def metrics(
 
     With --output, what the node exporter's textfile collector reads: name the file *.prom, and let cron run the command.
     """
-    from cdc_ops.metrics.families import table_families
+    from cdc_ops.metrics.families import read_families
     from cdc_ops.metrics.openmetrics import openmetrics_text
+    from cdc_ops.state.sql import open_reader
 
     with guarded(as_json=False):
-        text = openmetrics_text(table_families(*_tables_of(pipeline)))
+        with open_reader(load_settings(os.environ).ledger) as reader:
+            text = openmetrics_text(read_families(reader, (one for one in reader.overview() if _is_wanted(one, pipeline))))
         if output is None:
             typer.echo(text, nl=False)
         else:
@@ -60,7 +62,11 @@ def _tables_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datet
     from cdc_ops.state.sql import open_reader
 
     with open_reader(load_settings(os.environ).ledger) as reader:
-        return [row for row in reader.overview() if not pipelines or row.state.pipeline in pipelines], reader.now()
+        return [row for row in reader.overview() if _is_wanted(row, pipelines)], reader.now()
+
+
+def _is_wanted(row: "TableOverview", pipelines: list[str] | None) -> bool:
+    return not pipelines or row.state.pipeline in pipelines
 
 
 def _status_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datetime, list[ApprovalRecord]]":
