@@ -93,6 +93,10 @@ test-s3: jars servers ## The tests of lake, archives and whole runs, with everyt
 test-unit: setup ## The tests that need no Java: seconds
 	@$(BIN)/python -m pytest tests/unit
 
+.PHONY: pictures
+pictures: setup ## The pictures in docs/pictures, made anew from the page in Airflow by Chromium; look at them before you commit them
+	@CDC_OPS_PICTURES=docs/pictures $(BIN)/python -m pytest tests/airflow/test_browser.py -k pictures
+
 .PHONY: demo
 demo: jars ## A MariaDB, a Delta lake and real Airflow runs between them, step by step
 	@$(BIN)/python -m cdc_ops.demo up

@@ -18,6 +18,9 @@ from tests.browser import Tab, browser, chromium
 from tests.status_case import fill_ledger, fill_many
 
 SERVER = Path(__file__).with_name("api_server.py")
+PICTURES = (("overview", "ui?pipeline=shop", "table.tables tbody"), ("table", "table?pipeline=shop&name=shop.orders", "figure svg"))
+"""The pictures in docs/pictures: name, address, and what has to be there before one is taken."""
+
 FRAME = "document.querySelector('iframe').contentDocument"
 """The page's own document, inside Airflow's."""
 
@@ -245,3 +248,18 @@ def test_the_form_of_a_spark_connection_asks_for_the_master_and_stores_what_is_c
         "spark://master:7077",
         {"deploy-mode": "client", "queue": "etl"},
     )
+
+
+def test_the_pictures_of_the_docs_are_small_and_can_be_made_anew(site: Site, visitor: Tab, tmp_path: Path) -> None:
+    folder, tab = Path(os.environ.get("CDC_OPS_PICTURES") or tmp_path), visitor
+    tab.look(width=1280, height=800)
+    tab.open(f"{site.address}/plugin/cdc")
+    until(tab, f"{FRAME}.querySelectorAll('table.tables tbody').length == 100 && {FRAME}.readyState == 'complete'")
+    for name, address, there in PICTURES:
+        tab.value(f"{FRAME}.location.href = '{site.address}/cdc/{address}'")
+        until(tab, f"{FRAME}.location.href.endsWith('{address}') && {FRAME}.readyState == 'complete'")
+        until(tab, f"{FRAME}.querySelectorAll('{there}').length")
+        tab.picture(folder / f"{name}.png")
+        picture = (folder / f"{name}.png").read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) < 150_000

@@ -280,3 +280,16 @@ def test_a_decision_ends_with_what_would_violate_it(page: Path) -> None:
 
 def test_there_are_decisions() -> None:
     assert DECISIONS
+
+
+def test_every_picture_is_shown_small_and_described() -> None:
+    shown: dict[Path, str] = {}
+    for page in PAGES:
+        for words, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", FENCE.sub("", text_of(page))):
+            shown[(page.parent / target).resolve()] = words
+    assert set(shown) == set((ROOT / "docs/pictures").iterdir())
+    assert len(shown) == 2
+    for picture, words in shown.items():
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size < 150_000
+        assert len(words.split()) > 5, "what is to be seen, for those who cannot see it"
