@@ -1,5 +1,6 @@
-"""Receivers of alerts on loopback: a web server that keeps the documents posted to it, and a mail server that keeps mails."""
+"""Receivers on loopback: a web server that keeps the documents posted to it, a mail server that keeps mails, a collector of metrics."""
 
+import gzip
 import json
 import socketserver
 import threading
@@ -10,6 +11,8 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 
 @dataclass
@@ -100,6 +103,47 @@ def mail_server() -> Iterator[Mailbox]:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server, _serving(server):
         box.port = server.server_address[1]
         yield box
+
+
+@dataclass
+class Collector:
+    """What has come by OpenTelemetry's protocol: the paths and the documents."""
+
+    url: str = ""
+    requests: list[tuple[str, ExportMetricsServiceRequest]] = field(default_factory=list)
+
+    def gauges(self) -> dict[tuple[str, ...], float]:
+        """The gauges that have arrived, by name and tags; the newest value of each counts."""
+        found: dict[tuple[str, ...], float] = {}
+        resources = [resource for _, request in tuple(self.requests) for resource in request.resource_metrics]
+        metrics = [metric for resource in resources for scope in resource.scope_metrics for metric in scope.metrics]
+        for metric in metrics:
+            for point in metric.gauge.data_points:  # none of other kinds
+                tags = sorted(f"{pair.key}={pair.value.string_value}" for pair in point.attributes)
+                found[metric.name, *tags] = point.as_double if point.WhichOneof("value") == "as_double" else point.as_int
+        return found
+
+
+@contextmanager
+def metrics_collector() -> Iterator[Collector]:
+    """Takes metrics as a collector does: OTLP over HTTP, in protobuf."""
+    collector = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            text = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+            collector.requests.append((self.path, ExportMetricsServiceRequest.FromString(text)))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, _serving(server):
+        collector.url = f"http://127.0.0.1:{server.server_address[1]}"
+        yield collector
 
 
 @contextmanager

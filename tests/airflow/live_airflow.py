@@ -195,6 +195,15 @@ class LiveAirflow:
         return json.dumps(self.call("GET", path))
 
 
+def otel_settings(url: str) -> dict[str, str]:
+    """Variables with which Airflow sends its metrics to a collector, and only when a process ends."""
+    return {
+        "AIRFLOW__METRICS__OTEL_ON": "True",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+        "OTEL_METRIC_EXPORT_INTERVAL": "3600000",
+    }
+
+
 def _done(command: list[str], environment: Mapping[str, str]) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

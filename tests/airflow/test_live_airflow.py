@@ -25,9 +25,9 @@ from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.lake.spark.session import close_session, open_session
 from cdc_ops.state.sql import open_reader
 from tests.airflow.conftest import ROOT
-from tests.airflow.live_airflow import COLLEAGUE, ENDED, OPERATOR, LiveAirflow, LiveRun
+from tests.airflow.live_airflow import COLLEAGUE, ENDED, OPERATOR, LiveAirflow, LiveRun, otel_settings
 from tests.conftest import SMALL_SPARK
-from tests.receivers import Hook, webhook
+from tests.receivers import Collector, Hook, metrics_collector, webhook
 
 FILE = """
 pipeline: {name}
@@ -72,6 +72,7 @@ class Stage:
     spark: str
     folder: Path
     hook: Hook
+    collector: Collector
 
     def sql(self, name: str, *statements: str) -> list[tuple[Any, ...]]:
         return self.server.execute(*statements, database=name)
@@ -121,7 +122,7 @@ def stage(mariadb: MariaDBServer, postgres: PostgresServer, jar_folder: Path, tm
         (folder / name).mkdir()
     shutil.copy(ROOT / "dags" / "cdc_pipelines.py", folder / "dags")
     conf = {name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")}
-    with ConnectServer(folder / "spark", jars=jar_folder, conf=conf) as spark, webhook() as hook:
+    with ConnectServer(folder / "spark", jars=jar_folder, conf=conf) as spark, webhook() as hook, metrics_collector() as collector:
         (folder / "binlogs").mkdir()
         for name, (defaults, block, more) in PIPELINES.items():
             mariadb.create_database(name)
@@ -136,6 +137,7 @@ def stage(mariadb: MariaDBServer, postgres: PostgresServer, jar_folder: Path, tm
                 {"conn_type": "mysql", "host": mariadb.host, "port": mariadb.port, "login": mariadb.user, "password": mariadb.password}
             ),
             "AIRFLOW_CONN_ON_CALL_HOOK": hook.url,
+            **otel_settings(collector.url),
         }
         postgres.create_database("airflow")
         database = postgres.url("airflow").replace("postgresql://", "postgresql+psycopg://")
@@ -143,7 +145,7 @@ def stage(mariadb: MariaDBServer, postgres: PostgresServer, jar_folder: Path, tm
             wanted = {ALERTS_DAG, RECONCILE, *(f"cdc_{name}" for name in PIPELINES)}
             airflow.wait_until(lambda: wanted <= {dag["dag_id"] for dag in airflow.call("GET", "/dags")["dags"]}, f"the DAGs {wanted}")
             airflow.pause(ALERTS_DAG, True)  # its runs are triggered here
-            yield Stage(airflow=airflow, server=mariadb, spark=spark.url, folder=folder, hook=hook)
+            yield Stage(airflow=airflow, server=mariadb, spark=spark.url, folder=folder, hook=hook, collector=collector)
 
 
 def test_a_backfill_of_three_intervals_beside_scheduled_runs_leaves_the_table_equal_and_never_moves_the_watermark_back(
@@ -182,6 +184,11 @@ def test_runs_by_hand_resyncs_and_the_reconcile_dag_make_the_table_equal(stage: 
         stage.airflow.pause(dag_id, False)
     first = stage.done(HAND, {})
     assert (first.kind, first.state, stage.is_equal(HAND)) == ("manual", "success", True)
+    inserted = ("airflow.cdc_ops.last_run_rows", "operation=inserted", f"pipeline={HAND}", f"table={HAND}.orders")
+    arrived = stage.airflow.wait_until(
+        lambda: stage.collector.gauges().get(inserted), "the run's figures, sent when its task's process ended"
+    )
+    assert arrived == 100
     before = stage.watermark(HAND)
     stage.sql(HAND, "UPDATE orders SET n = 5 WHERE id IN (5, 6)")
     keys = stage.done(HAND, {"tables": [f"{HAND}.orders"], "mode": "keys", "keys": ["5", "6"]})

@@ -1,11 +1,8 @@
 """The figures of a run's tables in Airflow's metrics, received from its own StatsD client, and as OpenTelemetry's protocol has them."""
 
 import atexit
-import gzip
 import socket
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import cast
 
@@ -13,12 +10,13 @@ import pytest
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 from opentelemetry import metrics
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
 
 from cdc_ops.airflow.metrics import publish_metrics
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader
+from tests.airflow.live_airflow import otel_settings
+from tests.receivers import Collector, metrics_collector
 from tests.status_case import fill_ledger
 
 pytestmark = [pytest.mark.airflow]
@@ -72,70 +70,39 @@ def test_each_table_of_a_run_has_gauges_of_its_own(receiver: socket.socket, tmp_
     assert not [name for name in found if "customers" in name]
 
 
-class Collector(ThreadingHTTPServer):
-    """What takes metrics as a collector of OpenTelemetry does: OTLP over HTTP, on loopback."""
+@pytest.fixture
+def at_exit(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What Airflow's client of OpenTelemetry wants done when the process ends, in place of its being done then."""
+    register, held = atexit.register, list[Callable[[], object]]()
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), CollectorHandler)
-        self.requests: list[tuple[str, ExportMetricsServiceRequest]] = []
-        self.at_exit: list[Callable[[], object]] = []
-        """What Airflow's client wants done when the process ends."""
+    def registered(function: Callable[..., object], *args: object, **options: object) -> object:
+        if getattr(function, "__name__", "") != "flush_otel_metrics":
+            return register(function, *args, **options)
+        held.append(function)
+        return function
 
-    def gauges(self) -> dict[tuple[str, ...], float]:
-        """The values that have arrived, by name and tags; the newest of each counts."""
-        found: dict[tuple[str, ...], float] = {}
-        scopes = [scope for _, request in self.requests for resource in request.resource_metrics for scope in resource.scope_metrics]
-        for metric in (metric for scope in scopes for metric in scope.metrics):
-            assert metric.WhichOneof("data") == "gauge", metric.name
-            for point in metric.gauge.data_points:
-                tags = tuple(sorted(f"{pair.key}={pair.value.string_value}" for pair in point.attributes))
-                found[metric.name, *tags] = point.as_double if point.WhichOneof("value") == "as_double" else point.as_int
-        return found
-
-
-class CollectorHandler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        text = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
-        cast("Collector", self.server).requests.append((self.path, ExportMetricsServiceRequest.FromString(text)))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
+    monkeypatch.setattr(atexit, "register", registered)
+    return held
 
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     """A receiver that Airflow's OpenTelemetry client sends to, as in a task of an installation with `[metrics] otel_on`."""
-    with Collector() as receiving:
-        threading.Thread(target=receiving.serve_forever, daemon=True).start()
-        monkeypatch.setenv("AIRFLOW__METRICS__OTEL_ON", "True")
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{receiving.server_address[1]}")
-        monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000")  # what arrives was sent at the end of the process
-        register = atexit.register
-
-        def registered(function: Callable[..., object], *args: object, **options: object) -> object:
-            if getattr(function, "__name__", "") != "flush_otel_metrics":
-                return register(function, *args, **options)
-            receiving.at_exit.append(function)
-            return function
-
-        monkeypatch.setattr(atexit, "register", registered)
+    with metrics_collector() as receiving:
+        for name, value in otel_settings(receiving.url).items():
+            monkeypatch.setenv(name, value)
         stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=True)
         yield receiving
         monkeypatch.undo()
         stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=True)
         cast("MeterProvider", metrics.get_meter_provider()).shutdown()
-        receiving.shutdown()
 
 
-def test_opentelemetry_gets_each_table_by_its_tags(collector: Collector, tmp_path: Path) -> None:
+def test_opentelemetry_gets_each_table_by_its_tags(at_exit: list[Callable[[], object]], collector: Collector, tmp_path: Path) -> None:
     reader = open_reader(fill_ledger(tmp_path / "ledger.db"))
     publish_metrics(reader, "shop", ["shop.orders", "shop.customers"])
-    assert (collector.requests, len(collector.at_exit)) == ([], 1)
-    collector.at_exit[0]()
+    assert (collector.requests, len(at_exit)) == ([], 1)
+    at_exit[0]()
     assert {path for path, _ in collector.requests} == {"/v1/metrics"}
     found = collector.gauges()
     assert {"shop.orders", "shop.customers"} == {tag.removeprefix("table=") for _, *tags in found for tag in tags if "table=" in tag}
