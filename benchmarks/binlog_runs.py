@@ -1,0 +1,101 @@
+"""Whole runs of pipelines over archived binlogs, from the pipeline file to the ledger, by both decoders.
+
+    python -m benchmarks.binlog_runs [--rows 200000]
+
+The files are those of `benchmarks.binlog`: one table, and twenty in turn, with as many rows of 12 columns each. One Spark session of two
+cores runs all; a first small run, which is not measured, warms it. The rows of the lake are counted after each run.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from benchmarks._harness import BENCH, DATABASE, report
+from benchmarks.binlog import TABLES, Rate, files, measured
+from benchmarks.events import session
+from cdc_ops.config.loading import load_pipeline
+from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.decode import warm_up
+from cdc_ops.formats.binlog.decoder import BinlogFile
+from cdc_ops.formats.binlog.files import open_binlog
+from cdc_ops.jobs import execute
+from cdc_ops.sources.base import open_source
+from cdc_ops.state.sql import open_store
+from cdc_ops.steps.context import Context
+from cdc_ops.steps.runs.run import run_pipeline
+
+DECLARED: Final = {
+    **{"id": "bigint unsigned primary key", "customer_id": "int", "status": "varchar(20)", "total": "decimal(12,2)", "currency": "char(3)"},
+    **{"quantity": "smallint", "weight": "double", "note": "varchar(200)", "express": "tinyint", "ordered_on": "date"},
+    **{"created_at": "datetime", "updated_at": "datetime(6)"},
+}
+DECODERS: Final = ("exact", "auto")
+
+
+def one_run(spark: SparkSession, binlog: Path, tables: list[str], decoder: str) -> int:
+    """Feeds tables from one file; returns how many rows they have."""
+    place = BENCH / "binlog_runs"
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "archive").mkdir(parents=True)
+    base, _, following = BinlogFile.open(binlog.name, open_binlog(str(binlog))).scan.next_name.rpartition(".")
+    shutil.copyfile(binlog, place / "archive" / f"{base}.{int(following) - 1:06}")  # its own name, which it is held against
+    described = {
+        "pipeline": "bench_binlogs",
+        "source": {"kind": "none", "dialect": "mysql", "tables": {f"{DATABASE}.{name}": DECLARED for name in tables}},
+        "target": {"root": f"{place}/lake", "staging": f"{place}/staging"},
+        "archive": {
+            **{"url": f"{place}/archive", "layout": "binlog", "format": "mysql-binlog", "min_file_age": "0s", "decoder": decoder},
+        },
+        "defaults": {"method": "log"},
+        "tables": {f"{DATABASE}.{name}": None for name in tables},
+    }
+    (place / "pipeline.yaml").write_text(json.dumps(described), "utf-8")
+    pipeline = load_pipeline(place / "pipeline.yaml", {})
+    request = RunRequest(run_id="bench", trigger="bench", holder="bench").checked()
+    with closing(open_store(f"sqlite:///{place / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
+        context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
+        ended = run_pipeline(context, source, request, lambda job: execute(spark, job, "", print), print)
+    assert not ended.failures, ended.failures
+    return sum(spark.read.format("delta").load(f"{place}/lake/{DATABASE}/{name}").count() for name in tables)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--only", choices=("one", "twenty"), help="one table, or twenty")
+    chosen = parser.parse_args()
+    made, small = files(chosen.rows), files(2 * TABLES * 2_500)
+    warm_up()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = session("3g")
+    spark.sparkContext.setLogLevel("ERROR")
+    rates: dict[tuple[str, str], Rate] = {}
+    wanted = {"one": ["orders"], "twenty": [f"orders_{number}" for number in range(TABLES)]}
+    wanted = {name: tables for name, tables in wanted.items() if name == (chosen.only or name)}
+    for name, tables in wanted.items():
+        for decoder in DECODERS:
+            one_run(spark, small[name], tables, decoder)
+            title = f"{name} table{'s' * (name != 'one')}, decoder {decoder}"
+            rate = measured(title, lambda name=name, tables=tables, decoder=decoder: one_run(spark, made[name], tables, decoder), 2)  # type: ignore[misc]
+            assert rate.rows == chosen.rows, rate
+            rates[name, decoder] = rate
+    spark.stop()
+    lines = []
+    for name in wanted:
+        exact, auto = (rates[name, decoder] for decoder in DECODERS)
+        lines.append(
+            f"{name}: exact / auto {exact.wall / auto.wall:.1f} by the wall, {exact.processor / auto.processor:.1f} in processor seconds"
+        )
+    report(f"Whole runs over binlogs with {chosen.rows:,} rows of 12 columns", lines)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
