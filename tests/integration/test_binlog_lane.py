@@ -31,7 +31,7 @@ from cdc_ops.lake.spark.session import sibling_session
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.log.event_files import chosen_format, open_alone
 from cdc_ops.steps.log.land_events import feed_folder, land_events
-from cdc_ops.steps.log.plain import opening
+from cdc_ops.steps.log.plain import binlog_scan, opening
 from cdc_ops.steps.log.shared_scan import SharedScans
 from tests.integration.test_binlog_decoder import (
     DB,
@@ -201,3 +201,20 @@ def test_tables_of_one_archive_are_decoded_together_and_come_to_what_they_come_t
     assert [landed(spark, operation, Decoder.AUTO, readings) for operation in together] == alone
     readings.close()
     assert said == [f"{log_of(own[0]).url}: 1 files are decoded once for 2 tables"]
+
+
+def test_a_table_of_which_most_rows_are_not_plain_is_left_and_its_neighbours_are_not(
+    binlogs: Binlogs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(binlog_scan, "_MANY_LEFT", 10)
+    operations = [with_fields(binlogs.operation(name, "plain"), staging=str(tmp_path / name)) for name in ("wide", "narrow")]
+    requests = [opening.LaneRequest(operation=one, log=log_of(one), attempt="try") for one in operations]
+    tasks = [opening._task(request, None) for request in requests]
+    for name in ("wide", "narrow"):
+        (tmp_path / name / "try-plain").mkdir(parents=True)
+    wanted = [file for number, request in enumerate(requests) for file in opening._files(request.log, number)]
+    wide_scan, narrow_scan = binlog_scan.scan_binlog(tasks, wanted)
+    assert wide_scan.failure.startswith("most of its rows have values that the decoder does not take")
+    assert (wide_scan.plain, list((tmp_path / "wide" / "try-plain").iterdir())) == ((), [])
+    assert narrow_scan.failure == ""
+    assert narrow_scan.seen.events > NARROW_ROWS

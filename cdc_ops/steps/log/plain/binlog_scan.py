@@ -33,6 +33,8 @@ from cdc_ops.steps.log.plain.file_scan import FileScan, FileTask, ScanTask
 from cdc_ops.steps.log.plain.parts import FileParts
 
 _FIRST_EVENT: Final = 4
+_MANY_LEFT: Final = 20_000
+"""So many rows that are left are no loss, whatever their share is; more cost more than the exact way does, and memory for their places."""
 
 
 def scan_binlog(tasks: Sequence[ScanTask], files: Sequence[FileTask]) -> list[FileScan]:
@@ -60,7 +62,8 @@ def _scanned(tasks: Sequence[ScanTask], files: Sequence[FileTask], archive: Arch
         tables = [_Table(tasks[file.table], file, binlog, data, committed) for file in files]
         for table in tables:
             table.read()
-        _leave(binlog, tables)
+        if taken := [table for table in tables if not table.failure]:
+            _leave(binlog, taken)
     return [table.finished() for table in tables]
 
 
@@ -99,20 +102,26 @@ class _Table:
         self._task, self._file, self._form, self._binlog, self._data, self._committed = task, file, form, binlog, data, committed
         self._number = binlog_name(file.path).number
         self._parts = FileParts(task, file, form, ordered=True)
+        self.failure = ""
+        self._taken = 0
         self._rows: set[tuple[int, int, int]] = set()
         self._offsets: set[int] = set()
 
     def read(self) -> None:
-        """Decodes the rows of the table."""
+        """Decodes the rows of the table, unless most of them turn out to be left: `failure` says so then."""
         changes = TableChanges(self._file.path, self._data, self._binlog.scan, self._form.target, left=self.left)
         for batch in changes.read(_FIRST_EVENT, self._binlog.scan.complete_to):
             self._take(batch)
+            if len(self._rows) + len(self.left.events) > max(_MANY_LEFT, self._taken):
+                self.failure = "most of its rows have values that the decoder does not take, such as those of TIME, BIT or UUID"
+                return
         self._offsets = {offset for offset, _, _ in self._rows} | {offset for offset, _ in self.left.events}
 
     def _take(self, changes: Changes) -> None:
         left = left_rows(self._form, changes)
         for row in np.flatnonzero(left).tolist():
             self._rows.add((int(changes.offset[row]), int(changes.inner[row]), int(changes.row[row])))
+        self._taken += int(left.size - left.sum())
         if not left.all():
             committed = self._committed.of(changes.transaction)
             self._parts.add(plain_rows(self._form, changes, self._number, committed, pa.array(~left)))
@@ -148,6 +157,8 @@ class _Table:
 
     def finished(self) -> FileScan:
         """Writes what is not written yet, and tells what the file holds."""
+        if self.failure:
+            return FileScan(path=self._file.path, table=self._file.table, failure=self.failure)
         self._parts.finish()
         return FileScan(
             path=self._file.path,

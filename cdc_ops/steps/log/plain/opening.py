@@ -94,12 +94,12 @@ def open_plain_together(
     tasks = tuple(_task(one, known) for one in requests)
     found = scanned(spark, tasks, [_files(one.log, number) for number, one in enumerate(requests)], say)
     spec = open_format(requests[0].log.archive.events.format).spec
-    if not found or not all(found):
-        return none
-    if spec.files.container is Container.BINLOG:
+    if _is_binlog(spec):
         for scans in found:
             check_sequence(scan.binlog for scan in scans.values() if scan.binlog is not None)
-    return [PlainEvents(spark=spark, task=task, spec=spec, scans=scans) for task, scans in zip(tasks, found, strict=True)]
+    return [
+        PlainEvents(spark=spark, task=task, spec=spec, scans=scans) if scans else None for task, scans in zip(tasks, found, strict=True)
+    ]
 
 
 def takes_lane(operation: Operation, log: LogBatch, known: KnownTables | None) -> bool:
@@ -111,8 +111,8 @@ def takes_lane(operation: Operation, log: LogBatch, known: KnownTables | None) -
     form, options = open_format(log.archive.events.format), chosen_format(log)
     if log.again or log.history or log.archive.decoder is Decoder.EXACT or not has_plain_format(form.spec.name) or form.spec.sparse:
         return False
-    if _is_binlog(form.spec) and watch_of(log, known) and "{" in log.archive.url:
-        return False  # which tables are strangers to a folder, expressions know
+    if _is_binlog(form.spec) and (("{" in log.archive.url and watch_of(log, known)) or not all(file.size for file in log.files)):
+        return False  # which tables are strangers to a folder, expressions know; and an empty file is no binlog
     check_format(form.spec, options, operation.full_schema, operation.apply.keys)
     return bool(by_place(record_files(log)))
 
@@ -158,7 +158,7 @@ def scanned(
         say: Receives a line if a file could not be scanned.
 
     Returns:
-        What the files of each table hold, by path; nothing if one of them could not be scanned.
+        What the files of each table hold, by path; nothing for a table of which one could not be scanned.
     """
     for task in tasks:
         filesystem, inner = open_filesystem(task.folder)
@@ -172,13 +172,15 @@ def scanned(
     texts = [(json_codec.dumps(FileTasks(files=tuple(files))),) for files in by_path.values()]
     rows = spread(spark, texts, "file", slices).mapInArrow(partial(scans_of, tasks=tasks), "scan string").collect()
     scans = {(scan.table, scan.path): scan for scan in (json_codec.loads(FileScan, row["scan"]) for row in rows)}
-    for number, task in enumerate(tasks):
+    found = []
+    for number, (task, files) in enumerate(zip(tasks, wanted, strict=True)):
         own = [scan for (table, _), scan in scans.items() if table == number]
         failure = next((f"{scan.path}: {scan.failure}" for scan in own if scan.failure), "") or _missing(task, own)
         if failure:
             say(f"Spark reads all events of {task.schema.table}, because the compiled decoder could not: {failure}")
-            return []
-    return [{file.path: scans.get((number, file.path), FileScan(path=file.path)) for file in files} for number, files in enumerate(wanted)]
+        read = {file.path: scans.get((number, file.path), FileScan(path=file.path)) for file in files}
+        found.append({} if failure else read)
+    return found
 
 
 def _missing(task: ScanTask, scans: Iterable[FileScan]) -> str:
