@@ -35,6 +35,9 @@ from cdc_ops.steps.log.unknown_tables import watch_of
 _BUCKET_BYTES: Final = 256 * 2**20
 """Bytes of files whose keys one task folds: some hundred thousand events, which take a few hundred MB then."""
 _MOST_BUCKETS: Final = 512
+_SMALL_BUCKET_BYTES: Final = 32 * 2**20
+_SMALL_BUCKETS: Final = 8
+"""So many tasks fold a small batch side by side, if each has so many bytes of files."""
 _TASK_BYTES: Final = 128 * 2**20
 _LEAST_TASKS: Final = 8
 
@@ -143,7 +146,8 @@ def _nobody(_: str) -> None:
 
 def buckets_of(size: int) -> int:
     """Returns into how many parts the keys of files of so many bytes are split."""
-    return max(1, min(_MOST_BUCKETS, -(-size // _BUCKET_BYTES)))
+    side_by_side = min(_SMALL_BUCKETS, size // _SMALL_BUCKET_BYTES)
+    return max(1, side_by_side, min(_MOST_BUCKETS, -(-size // _BUCKET_BYTES)))
 
 
 def scanned(
