@@ -290,7 +290,7 @@ def decode_rows(data: Bytes, events: RowEvents, chosen: Int64s, layout: Layout, 
     room = out.cells.state.shape[1]
     while cursor[_EVENT] < chosen.size:
         event = chosen[cursor[_EVENT]]
-        end, started = events.end[event], cursor[_FILLED]
+        end, started, first = events.end[event], cursor[_FILLED], cursor[_ROW]
         shape = _shape(data, events, event, layout)
         if shape[0] < 0:
             return _ODD
@@ -302,7 +302,7 @@ def decode_rows(data: Bytes, events: RowEvents, chosen: Int64s, layout: Layout, 
                 return _FULL
             behind = _row(data, (at, end), shape, layout, out.cells, (row, cursor[_IMAGES]))
             if behind <= at:
-                cursor[_FILLED] = started
+                cursor[_FILLED], cursor[_ROW] = started, first
                 return _ODD
             at = behind
             out.event[row], out.row[row] = event, cursor[_ROW]

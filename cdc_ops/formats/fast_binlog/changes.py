@@ -179,12 +179,16 @@ class TableChanges:
         source = self._columns[slot].targets.index(column % len(self._fields))
         try:
             value, _ = self._reader(slot).readers[source](self._batch.bytes_of(row, column, listed.data), 0)
+            if self._left is not None and not isinstance(value, str | int):
+                return False  # of values that have several spellings, records have one of their own
             self._put((row, column), value, self._columns[slot].columns[source].scale)
         except UnfitValueError as error:
             if self._left is not None:
                 return False
             raise self._unfit(int(listed.events.position[event]), column, str(error)) from None
         except (IndexError, ValueError) as error:
+            if self._left is not None:
+                return False
             raise refusals.damaged(self._file, int(listed.events.position[event]), f"a row cannot be read: {error}") from None
         return True
 

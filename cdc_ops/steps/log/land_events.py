@@ -107,6 +107,7 @@ def land_events(
             feed, rows_of_files, altered = _feed_by_names_of_now(spark, mine, operation, log, (feed_folder(operation, attempt), watch))
         left = _seen(rows_of_files, operation)
         if plain is not None and _is_for_exact_way(plain, altered, left, watch):
+            plain.remove()
             exactly = replace(log, archive=replace(log.archive, decoder=Decoder.EXACT))
             return land_events(spark, operation, exactly, f"{attempt}x", readings, reread)
         rows_of_files = together(rows_of_files, plain.looks(proven.merged)) if plain else rows_of_files
@@ -158,6 +159,8 @@ def _opened_together(
         check_unchanged(archive, FrozenFiles(files=log.files))
         if (plain := readings.plain_of(spark, operation)) is not None:
             return plain.counted(log), plain
+        if readings.was_decoded(operation):
+            return None
     shared = readings.part_of(spark, operation)
     return None if shared is None else (shared, None)
 

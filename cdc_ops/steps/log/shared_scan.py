@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -41,11 +41,10 @@ from cdc_ops.lake.staging.shared_folder import write_seen
 from cdc_ops.steps.archive.frozen_files import present_files
 from cdc_ops.steps.log.event_files import CountedFiles, open_alone
 from cdc_ops.steps.log.plain.lane import PlainEvents
-from cdc_ops.steps.log.plain.opening import LaneRequest, open_plain_together, takes_lane
+from cdc_ops.steps.log.plain.opening import LaneRequest
+from cdc_ops.steps.log.plain.shared_lane import SharedLane
 from cdc_ops.steps.log.unknown_tables import watch_of
 from cdc_ops.steps.reporting.stopwatch import measured
-
-Found = TypeVar("Found")
 
 _STRAYS: Final = -1
 """The part of what no table could be found for: all tables read it."""
@@ -63,6 +62,7 @@ class _Reading:
         folder: Where the envelopes are; "" = nothing was read, because no operation's files were what it had frozen.
         schema: Of what is there.
         parts: The part of each operation, by its id.
+        members: The ids of all operations that it was to be for, also of those whose files had changed.
     """
 
     present: Mapping[str, ListedFile]
@@ -70,6 +70,7 @@ class _Reading:
     folder: str
     schema: T.StructType
     parts: Mapping[str, int]
+    members: frozenset[str]
 
 
 class SharedScans:
@@ -102,6 +103,11 @@ class SharedScans:
                     self._groups.setdefault((batch.url, batch.archive), _Group()).operations.append(operation)
                 case _:
                     continue
+        self._lanes = {
+            key: SharedLane(spark, [LaneRequest(operation=one, log=log, attempt=attempt) for one, log in _with_batches(group)], say, known)
+            for key, group in self._groups.items()
+            if len(group.operations) > 1
+        }
 
     def part_of(self, spark: SparkSession, operation: Operation) -> CountedFiles | None:
         """Returns what an operation's files hold, read together with those of its neighbours; None if it has none, and reads for itself.
@@ -119,8 +125,8 @@ class SharedScans:
         if log is None or group is None or log.again or not open_format(log.archive.events.format).spec.names_table:
             return None
         with measured(RunPhase.SHARED_READING) if len(group.operations) > 1 else nullcontext():
-            reading = group.reading(self._read)
-        if reading is None:
+            reading = group.reading(self._read, lambda one: one.operation_id == operation.operation_id or not self.was_decoded(one))
+        if reading is None or operation.operation_id not in reading.members:
             return None
         check_frozen(FrozenFiles(files=log.files), reading.present)
         part = F.col("part").isin(reading.parts[operation.operation_id], _STRAYS, *((_UNKNOWN,) if watch_of(log, self.known) else ()))
@@ -134,34 +140,24 @@ class SharedScans:
         Args:
             spark: The session in which the events are to be read.
             operation: The operation; what is read for it is handed over once.
-
-        Raises:
-            ConfigError, ArchiveError: see `open_plain`; each of the operations gets the same error.
         """
-        log = _batch_of(operation)
-        group = self._groups.get((log.url, log.archive)) if log is not None else None
-        if group is None:
-            return None
-        found = group.plain_events(self._read_plain).pop(operation.operation_id, None)
+        lane = self._lane_of(operation)
+        found = lane.take(operation) if lane is not None else None
         return replace(found, spark=spark) if found is not None else None
 
-    def _read_plain(self, members: Sequence[Operation]) -> dict[str, PlainEvents]:
-        requests = [
-            LaneRequest(operation=operation, log=log, attempt=self._attempt)
-            for operation, log in zip(members, map(_batch_of, members), strict=True)
-            if log is not None and takes_lane(operation, log, self.known)
-        ]
-        if len(requests) < 2:
-            return {}
-        log = requests[0].log
-        session = sibling_session(self._spark)
-        set_missing(session, archive_conf(log.url, dict(log.archive.options)))
-        self.say(f"{log.url}: {len(_union(members)):,} files are decoded once for {len(requests)} tables")
-        found = open_plain_together(session, requests, self.say, self.known)
-        return {one.operation.operation_id: plain for one, plain in zip(requests, found, strict=True) if plain is not None}
+    def was_decoded(self, operation: Operation) -> bool:
+        """True if the fast lane has read an operation's files together with those of its neighbours."""
+        lane = self._lane_of(operation)
+        return lane is not None and lane.was_decoded(operation)
+
+    def _lane_of(self, operation: Operation) -> SharedLane | None:
+        log = _batch_of(operation)
+        return self._lanes.get((log.url, log.archive)) if log is not None else None
 
     def close(self) -> None:
         """Removes what was landed; what cannot be removed goes when the staging area is cleared."""
+        for lane in self._lanes.values():
+            lane.close()
         for group in self._groups.values():
             if group.found is not None and group.found.folder:
                 filesystem, path = open_filesystem(group.found.folder)
@@ -169,7 +165,7 @@ class SharedScans:
                     filesystem.rm(path, recursive=True)
 
     def _read(self, members: Sequence[Operation]) -> _Reading:
-        first = _batch_of(members[0])
+        first, asked = _batch_of(members[0]), frozenset(one.operation_id for one in members)
         assert first is not None
         session = sibling_session(self._spark)
         set_missing(session, archive_conf(first.url, dict(first.archive.options)))
@@ -177,7 +173,7 @@ class SharedScans:
             present = present_files(archive, _union(members))
             unchanged = tuple(operation for operation in members if _is_unchanged(operation, present))
             if not unchanged:
-                return _Reading(present=present, lines={}, folder="", schema=T.StructType(), parts={})
+                return _Reading(present=present, lines={}, folder="", schema=T.StructType(), parts={}, members=asked)
             log = replace(first, files=_union(unchanged))
             self.say(f"{log.url}: {len(log.files):,} files are read once for {len(unchanged)} tables")
             opened = open_alone(session, log, archive)
@@ -190,6 +186,7 @@ class SharedScans:
                 folder=folder,
                 schema=placed.schema,
                 parts={operation.operation_id: number for number, operation in enumerate(unchanged)},
+                members=asked,
             )
 
 
@@ -199,41 +196,33 @@ class _Group:
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.found: _Reading | None = None
-        self._plain: dict[str, PlainEvents] | None = None
         self._alone = False
         self._failure: Exception | None = None
         self._one_reads = threading.Lock()
 
-    def reading(self, read: Callable[[Sequence[Operation]], _Reading]) -> _Reading | None:
-        """Returns the reading, None for an operation that has no neighbour left whose rows are not landed."""
+    def reading(self, read: Callable[[Sequence[Operation]], _Reading], wants: Callable[[Operation], bool]) -> _Reading | None:
+        """Returns the reading, None for an operation that has no neighbour left that wants it and whose rows are not landed."""
         with self._one_reads:
+            if self._failure is not None:
+                raise self._failure
             if self.found is None and not self._alone:
-                self.found = self._read_by(read)
-                self._alone = self.found is None
+                members = [operation for operation in self.operations if wants(operation) and not is_landed(operation)]
+                self._alone = len(members) < 2
+                try:
+                    self.found = None if self._alone else read(members)
+                except Exception as error:  # whatever it is, it is what all of them fail with
+                    self._failure = error
+                    raise
             return self.found
-
-    def plain_events(self, read: Callable[[Sequence[Operation]], dict[str, PlainEvents]]) -> dict[str, PlainEvents]:
-        """Returns what the fast lane has read, by operation, empty if it has not; the caller takes out what it uses."""
-        with self._one_reads:
-            if self._plain is None:
-                self._plain = self._read_by(read) or {}
-            return self._plain
-
-    def _read_by(self, read: Callable[[Sequence[Operation]], Found]) -> Found | None:
-        """Reads for all operations whose rows are not landed, unless there is one alone. What it raises, all of them get."""
-        if self._failure is not None:
-            raise self._failure
-        members = [operation for operation in self.operations if not is_landed(operation)]
-        try:
-            return read(members) if len(members) > 1 else None
-        except Exception as error:
-            self._failure = error
-            raise
 
 
 def _batch_of(operation: Operation) -> LogBatch | None:
     """Returns what an operation reads of an archive, None if it reads none."""
     return operation.read.batch if isinstance(operation.read, ArchiveRead) else None
+
+
+def _with_batches(group: _Group) -> list[tuple[Operation, LogBatch]]:
+    return [(operation, log) for operation in group.operations if (log := _batch_of(operation)) is not None]
 
 
 def _union(members: Iterable[Operation]) -> tuple[ListedFile, ...]:

@@ -21,7 +21,7 @@ from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, read_header
 from cdc_ops.core.binlog.file_scan import read_gtid
 from cdc_ops.decode.compiler import Bytes, Int64s
 from cdc_ops.errors import ArchiveFileError, CdcError
-from cdc_ops.formats.binlog.decoder import BinlogFile, Change, Definition
+from cdc_ops.formats.binlog.decoder import BadRows, BinlogFile, Change, Definition
 from cdc_ops.formats.binlog.table_map import TableMap
 from cdc_ops.formats.binlog.texts import record_of
 from cdc_ops.formats.fast_binlog.change_batches import Changes, LeftEvents
@@ -33,6 +33,7 @@ from cdc_ops.steps.log.plain.file_scan import FileScan, FileTask, ScanTask
 from cdc_ops.steps.log.plain.parts import FileParts
 
 _FIRST_EVENT: Final = 4
+_MOST_LEFT: Final = 500_000
 _MANY_LEFT: Final = 20_000
 """So many rows that are left are no loss, whatever their share is; more cost more than the exact way does, and memory for their places."""
 
@@ -59,12 +60,19 @@ def _scanned(tasks: Sequence[ScanTask], files: Sequence[FileTask], archive: Arch
         if binlog.scan.size != data.size:
             raise ArchiveFileError(f"{path} changed while it was read.", why="", data="", next="")
         committed = _Commits(data, checksummed=binlog.scan.description.checksummed)
-        tables = [_Table(tasks[file.table], file, binlog, data, committed) for file in files]
+        found, tables = list[FileScan](), list[_Table]()
+        for file in files:
+            task = tasks[file.table]
+            form = plain_format(task.schema, task.keys, task.format)
+            if isinstance(form, PlainBinlog):
+                tables.append(_Table(task, file, form, binlog, data, committed))
+            else:
+                found.append(FileScan(path=path, table=file.table, failure="the table has columns or keys that the decoder cannot read"))
         for table in tables:
             table.read()
         if taken := [table for table in tables if not table.failure]:
             _leave(binlog, taken)
-    return [table.finished() for table in tables]
+    return [*found, *(table.finished() for table in tables)]
 
 
 class _Commits:
@@ -93,10 +101,7 @@ class _Commits:
 class _Table:
     """What a file holds of one table."""
 
-    def __init__(self, task: ScanTask, file: FileTask, binlog: BinlogFile, data: Bytes, committed: _Commits) -> None:
-        form = plain_format(task.schema, task.keys, task.format)
-        if not isinstance(form, PlainBinlog):
-            raise ValueError(f"{task.schema.table} has columns that the decoder cannot read")
+    def __init__(self, task: ScanTask, file: FileTask, form: PlainBinlog, binlog: BinlogFile, data: Bytes, committed: _Commits) -> None:
         self.name = (task.schema.table.schema, task.schema.table.name)
         self.left = LeftEvents(settled=form.settled)
         self._task, self._file, self._form, self._binlog, self._data, self._committed = task, file, form, binlog, data, committed
@@ -112,10 +117,15 @@ class _Table:
         changes = TableChanges(self._file.path, self._data, self._binlog.scan, self._form.target, left=self.left)
         for batch in changes.read(_FIRST_EVENT, self._binlog.scan.complete_to):
             self._take(batch)
-            if len(self._rows) + len(self.left.events) > max(_MANY_LEFT, self._taken):
+            if self._leaves_too_much():
                 self.failure = "most of its rows have values that the decoder does not take, such as those of TIME, BIT or UUID"
                 return
+        self._parts.write_plain()
         self._offsets = {offset for offset, _, _ in self._rows} | {offset for offset, _ in self.left.events}
+
+    def _leaves_too_much(self) -> bool:
+        left = len(self._rows) + len(self.left.events)
+        return left > _MOST_LEFT or left > max(_MANY_LEFT, self._taken)
 
     def _take(self, changes: Changes) -> None:
         left = left_rows(self._form, changes)
@@ -145,6 +155,8 @@ class _Table:
             return True
         if (change.table.database, change.table.table) != self.name:
             return not self.knows(change.table.database, change.table.table)
+        if isinstance(change, BadRows):  # it stands for all rows of its event
+            return True
         place = change.place
         first = self.left.events.get((place.offset, place.inner))
         return (place.offset, place.inner, place.row) in self._rows or (first is not None and place.row >= first)
@@ -173,7 +185,6 @@ class _Table:
 
 def _leave(binlog: BinlogFile, tables: Sequence[_Table]) -> None:
     """Makes records of what is left: rows, all statements, and all that concerns tables that nobody knows."""
-    by_name = {table.name: table for table in tables}
     there = set().union(*(table.left.tables for table in tables))
     unknown = {name for name in there if any(not table.knows(*name) for table in tables)}
     leaving = {table.name for table in tables if table.leaves}
@@ -182,7 +193,7 @@ def _leave(binlog: BinlogFile, tables: Sequence[_Table]) -> None:
 
     def rows_at(table: TableMap, offset: int) -> bool:
         name = (table.database, table.table)
-        return name in unknown or by_name[name].has_left(offset)
+        return name in unknown or any(one.has_left(offset) for one in tables if one.name == name)
 
     for change in binlog.changes(lambda *name: name in unknown or name in leaving, rows_at=rows_at):
         takers = [table for table in tables if table.is_left(change)]

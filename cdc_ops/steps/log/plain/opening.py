@@ -21,6 +21,7 @@ from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.pipeline.archive_config import Decoder
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.errors import ArchiveError
 from cdc_ops.formats.feed.plain import has_plain_format
 from cdc_ops.formats.files.json_lines import by_place
 from cdc_ops.formats.registry import open_format
@@ -98,8 +99,11 @@ def open_plain_together(
     found = scanned(spark, tasks, [_files(one.log, number) for number, one in enumerate(requests)], say)
     spec = open_format(requests[0].log.archive.events.format).spec
     if _is_binlog(spec):
-        for scans in found:
-            check_sequence(scan.binlog for scan in scans.values() if scan.binlog is not None)
+        facts = {path: scan.binlog for scans in found for path, scan in scans.items() if scan.binlog is not None}
+        try:
+            check_sequence(facts.values())
+        except ArchiveError:  # the exact way finds it too, for each table that it concerns
+            return none
     return [
         PlainEvents(spark=spark, task=task, spec=spec, scans=scans) if scans else None for task, scans in zip(tasks, found, strict=True)
     ]

@@ -22,6 +22,7 @@ from cdc_ops.steps.log.plain.fold import fold_rows
 from cdc_ops.steps.log.plain.seen import SeenSoFar
 
 _ROWS_OF_A_PART: Final = 400_000
+_BYTES_OF_A_PART: Final = 128 * 2**20
 _MARKED_BYTES: Final = 64 * 2**20
 _HASH_BITS: Final = np.uint64(40)
 _WRITTEN: Final[dict[str, Any]] = {"compression": "snappy", "use_dictionary": False, "write_statistics": False}
@@ -52,8 +53,8 @@ class FileParts:
         if table.num_rows:
             self._seen.add(table, self._form.parts + 1)
             self._tables.append(table.drop_columns([MOMENT]))
-        if sum(one.num_rows for one in self._tables) >= _ROWS_OF_A_PART:
-            self._write_plain()
+        if sum(one.num_rows for one in self._tables) >= _ROWS_OF_A_PART or sum(one.nbytes for one in self._tables) >= _BYTES_OF_A_PART:
+            self.write_plain()
 
     def add_marked(self, text: bytes, number: int) -> None:
         """Takes a record for the exact way, with its number."""
@@ -69,10 +70,11 @@ class FileParts:
 
     def finish(self) -> None:
         """Writes what is left."""
-        self._write_plain()
+        self.write_plain()
         self.write_marked()
 
-    def _write_plain(self) -> None:
+    def write_plain(self) -> None:
+        """Writes the plain rows."""
         if not self._tables:
             return
         table = pa.concat_tables(self._tables).combine_chunks()
