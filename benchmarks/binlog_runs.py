@@ -7,29 +7,21 @@ cores runs all; a first small run, which is not measured, warms it. The rows of 
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from benchmarks._harness import BENCH, DATABASE, report
+from benchmarks._pipeline_run import run_described
 from benchmarks.binlog import TABLES, Rate, files, measured
 from benchmarks.events import session
-from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.decode import warm_up
 from cdc_ops.formats.binlog.decoder import BinlogFile
 from cdc_ops.formats.binlog.files import open_binlog
-from cdc_ops.jobs import execute
-from cdc_ops.sources.base import open_source
-from cdc_ops.state.sql import open_store
-from cdc_ops.steps.context import Context
-from cdc_ops.steps.runs.run import run_pipeline
 
 DECLARED: Final = {
     **{"id": "bigint unsigned primary key", "customer_id": "int", "status": "varchar(20)", "total": "decimal(12,2)", "currency": "char(3)"},
@@ -56,13 +48,7 @@ def one_run(spark: SparkSession, binlog: Path, tables: list[str], decoder: str) 
         "defaults": {"method": "log"},
         "tables": {f"{DATABASE}.{name}": None for name in tables},
     }
-    (place / "pipeline.yaml").write_text(json.dumps(described), "utf-8")
-    pipeline = load_pipeline(place / "pipeline.yaml", {})
-    request = RunRequest(run_id="bench", trigger="bench", holder="bench").checked()
-    with closing(open_store(f"sqlite:///{place / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
-        context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
-        ended = run_pipeline(context, source, request, lambda job: execute(spark, job, "", print), print)
-    assert not ended.failures, ended.failures
+    run_described(spark, place, described)
     return sum(spark.read.format("delta").load(f"{place}/lake/{DATABASE}/{name}").count() for name in tables)
 
 

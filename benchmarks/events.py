@@ -14,13 +14,11 @@ The decoder's machine code is on disk before anything is timed.
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -29,9 +27,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks._harness import BENCH, LOCAL, ROOT, Series, report, run
-from cdc_ops.config.loading import load_pipeline
+from benchmarks._pipeline_run import run_described
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.decode import warm_up
@@ -39,16 +36,11 @@ from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.feed.fold import latest_per_key
 from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
 from cdc_ops.formats.registry import open_format
-from cdc_ops.jobs import execute
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session
-from cdc_ops.sources.base import open_source
-from cdc_ops.state.sql import open_store
-from cdc_ops.steps.context import Context
 from cdc_ops.steps.log.plain.file_scan import FileTask, ScanTask
 from cdc_ops.steps.log.plain.lane import PlainEvents
 from cdc_ops.steps.log.plain.opening import buckets_of, scanned
-from cdc_ops.steps.runs.run import run_pipeline
 
 PARTS: Final = {
     "count": "spark.read.json(files).count()",
@@ -255,13 +247,7 @@ def whole_run(spark: SparkSession, folder: Path, events: int, decoder: str = "au
         "defaults": {"method": "log"},
         "tables": {"shop.orders": None},
     }
-    (place / "pipeline.yaml").write_text(json.dumps(described), "utf-8")
-    pipeline = load_pipeline(place / "pipeline.yaml", {})
-    request = RunRequest(run_id="bench", trigger="bench", holder="bench").checked()
-    with closing(open_store(f"sqlite:///{place / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
-        context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
-        report = run_pipeline(context, source, request, lambda job: execute(spark, job, "", print), print)
-    assert not report.failures, report.failures
+    run_described(spark, place, described)
     deletes = (events // PER_KEY + 9) // 10
     assert spark.read.format("delta").load(f"{place}/lake/shop/orders").count() == events // PER_KEY - deletes
 

@@ -253,6 +253,11 @@ class FormatSpec:
         return "tombstone" in self.marks.delete
 
     @property
+    def is_binlog(self) -> bool:
+        """True if its files are binlogs: whole transactions of all tables, with one order within their server."""
+        return self.files.container is Container.BINLOG
+
+    @property
     def position_type(self) -> str:
         """The type of the feed's `position` as Spark SQL DDL; structs of numbers compare field by field."""
         return "struct<" + ", ".join(f"{part.name}: {part.type}" for part in self.order) + ">"

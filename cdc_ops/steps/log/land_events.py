@@ -20,7 +20,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.events.ddl_changes import Renaming, Statement
-from cdc_ops.core.events.format_spec import Container, EventOperation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
@@ -155,9 +155,9 @@ def _opened_together(
     """Opens files that were read together with other tables of the job; None if the operation has no neighbours."""
     if readings is None:
         return None
-    if log.archive.decoder is Decoder.AUTO and open_format(log.archive.events.format).spec.files.container is Container.BINLOG:
-        check_unchanged(archive, FrozenFiles(files=log.files))
+    if log.archive.decoder is Decoder.AUTO and open_format(log.archive.events.format).spec.is_binlog:
         if (plain := readings.plain_of(spark, operation)) is not None:
+            check_unchanged(archive, FrozenFiles(files=log.files))
             return plain.counted(log), plain
         if readings.was_decoded(operation):
             return None

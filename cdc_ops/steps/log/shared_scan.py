@@ -97,17 +97,16 @@ class SharedScans:
         self._attempt = attempt
         self.say = say
         self._groups: dict[tuple[str, ArchiveConfig], _Group] = {}
+        requests: dict[tuple[str, ArchiveConfig], list[LaneRequest]] = {}
         for operation in operations:
             match operation.read:
                 case ArchiveRead(batch=batch) if not batch.again and operation.apply.landing is Landing.STAGED:
                     self._groups.setdefault((batch.url, batch.archive), _Group()).operations.append(operation)
+                    request = LaneRequest(operation=operation, log=batch, attempt=attempt)
+                    requests.setdefault((batch.url, batch.archive), []).append(request)
                 case _:
                     continue
-        self._lanes = {
-            key: SharedLane(spark, [LaneRequest(operation=one, log=log, attempt=attempt) for one, log in _with_batches(group)], say, known)
-            for key, group in self._groups.items()
-            if len(group.operations) > 1
-        }
+        self._lanes = {key: SharedLane(spark, wanted, say, known) for key, wanted in requests.items() if len(wanted) > 1}
 
     def part_of(self, spark: SparkSession, operation: Operation) -> CountedFiles | None:
         """Returns what an operation's files hold, read together with those of its neighbours; None if it has none, and reads for itself.
@@ -219,10 +218,6 @@ class _Group:
 def _batch_of(operation: Operation) -> LogBatch | None:
     """Returns what an operation reads of an archive, None if it reads none."""
     return operation.read.batch if isinstance(operation.read, ArchiveRead) else None
-
-
-def _with_batches(group: _Group) -> list[tuple[Operation, LogBatch]]:
-    return [(operation, log) for operation in group.operations if (log := _batch_of(operation)) is not None]
 
 
 def _union(members: Iterable[Operation]) -> tuple[ListedFile, ...]:

@@ -106,7 +106,7 @@ def _lines(spec: FormatSpec) -> list[str]:
 
 def _blocks(spec: FormatSpec) -> list[str]:
     lines = ["Pipeline file:", "", "archive:", f"  format: {spec.name}"]
-    if spec.files.container is Container.BINLOG:
+    if spec.is_binlog:
         lines += ["  layout: binlog"]
     if settings := archive_settings(spec):
         lines += ["  settings:", *(f"    {name}: {json.dumps(value)}" for name, value in settings.items())]

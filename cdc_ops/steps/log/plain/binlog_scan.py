@@ -20,13 +20,13 @@ from cdc_ops.core.binlog.event_stream import RawEvent
 from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, read_header
 from cdc_ops.core.binlog.file_scan import read_gtid
 from cdc_ops.decode.compiler import Bytes, Int64s
-from cdc_ops.errors import ArchiveFileError, CdcError
+from cdc_ops.errors import CdcError
 from cdc_ops.formats.binlog.decoder import BadRows, BinlogFile, Change, Definition
 from cdc_ops.formats.binlog.table_map import TableMap
 from cdc_ops.formats.binlog.texts import record_of
 from cdc_ops.formats.fast_binlog.change_batches import Changes, LeftEvents
 from cdc_ops.formats.fast_binlog.changes import TableChanges
-from cdc_ops.formats.fast_binlog.opened_files import mapped_content
+from cdc_ops.formats.fast_binlog.mapped_files import mapped_content
 from cdc_ops.formats.fast_binlog.plain import PlainBinlog, left_rows, plain_rows
 from cdc_ops.formats.feed.plain import plain_format
 from cdc_ops.steps.log.plain.file_scan import FileScan, FileTask, ScanTask
@@ -58,7 +58,7 @@ def _scanned(tasks: Sequence[ScanTask], files: Sequence[FileTask], archive: Arch
     with mapped_content(path, lambda: cast(IO[bytes], archive.open(path))) as (data, open_again):
         binlog = BinlogFile.open(path, open_again)
         if binlog.scan.size != data.size:
-            raise ArchiveFileError(f"{path} changed while it was read.", why="", data="", next="")
+            raise ValueError("the file changed while it was read")
         committed = _Commits(data, checksummed=binlog.scan.description.checksummed)
         found, tables = list[FileScan](), list[_Table]()
         for file in files:

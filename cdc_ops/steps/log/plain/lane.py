@@ -1,6 +1,7 @@
 """What the fast lane has read of an operation's files: their counts, the feed and the fold of their plain events. Runs in Spark."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -10,7 +11,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS, key_columns, struct_type
-from cdc_ops.core.events.format_spec import Container, FormatSpec, RecordKind
+from cdc_ops.core.events.format_spec import FormatSpec, RecordKind
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.formats.feed.canonical import all_names
@@ -64,7 +65,7 @@ class PlainEvents:
     @property
     def numbers_records(self) -> bool:
         """True if a record that the lane left has the number that it has in a reading of the whole file."""
-        return self.spec.files.container is not Container.BINLOG
+        return not self.spec.is_binlog
 
     def marked(self, merged: Iterable[str]) -> int:
         """Returns how many lines of some files are left to the exact way."""
@@ -123,8 +124,9 @@ class PlainEvents:
 
     def remove(self) -> None:
         """Removes what the lane has written; what cannot be removed goes when the staging area is cleared."""
-        filesystem, inner = open_filesystem(self.task.folder)
-        filesystem.rm(inner, recursive=True)
+        with suppress(OSError):
+            filesystem, inner = open_filesystem(self.task.folder)
+            filesystem.rm(inner, recursive=True)
 
     def _marked(self, partitions: dict[str, int]) -> DataFrame:
         """Returns the lines that are not plain, as records."""

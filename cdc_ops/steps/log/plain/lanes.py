@@ -1,7 +1,6 @@
 """Both lanes of an operation put together: what their looks show, and what their events come to. Runs in Spark."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,5 +94,4 @@ class LandedLanes:
     def remove(self) -> None:
         """Removes what the fast lane has written; what cannot be removed goes when the staging area is cleared."""
         if self.plain is not None:
-            with suppress(OSError):
-                self.plain.remove()
+            self.plain.remove()

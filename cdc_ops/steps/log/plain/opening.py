@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from cdc_ops.core import json_codec
 from cdc_ops.core.archive.binlog_sequence import check_sequence
 from cdc_ops.core.events.change_feed import key_columns
-from cdc_ops.core.events.format_spec import Container, FormatSpec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
@@ -80,6 +79,8 @@ def open_plain(
         ConfigError: the format would lose data by a setting that nobody has accepted.
         ArchiveFileError: a file cannot be read by its name.
     """
+    if not takes_lane(operation, log, known):
+        return None
     [found] = open_plain_together(spark, [LaneRequest(operation=operation, log=log, attempt=attempt)], say or _nobody, known)
     return found
 
@@ -87,10 +88,11 @@ def open_plain(
 def open_plain_together(
     spark: SparkSession, requests: Sequence[LaneRequest], say: Callable[[str], None], known: KnownTables | None
 ) -> list[PlainEvents | None]:
-    """Reads the files of operations of one archive, each file once: see `open_plain`, whose result there is one of for each operation."""
+    """Reads the files of operations of one archive, each file once; there is a result of `open_plain` for each.
+
+    All of them take the lane: see `takes_lane`.
+    """
     none: list[PlainEvents | None] = [None] * len(requests)
-    if not all(takes_lane(one.operation, one.log, known) for one in requests):
-        return none
     first = requests[0].operation
     if missing := why_not(spark):
         say(f"{first.table}: Spark reads all events, because the compiled decoder cannot run: {missing}")
@@ -98,7 +100,7 @@ def open_plain_together(
     tasks = tuple(_task(one, known) for one in requests)
     found = scanned(spark, tasks, [_files(one.log, number) for number, one in enumerate(requests)], say)
     spec = open_format(requests[0].log.archive.events.format).spec
-    if _is_binlog(spec):
+    if spec.is_binlog:
         facts = {path: scan.binlog for scans in found for path, scan in scans.items() if scan.binlog is not None}
         try:
             check_sequence(facts.values())
@@ -118,14 +120,10 @@ def takes_lane(operation: Operation, log: LogBatch, known: KnownTables | None) -
     form, options = open_format(log.archive.events.format), chosen_format(log)
     if log.again or log.history or log.archive.decoder is Decoder.EXACT or not has_plain_format(form.spec.name) or form.spec.sparse:
         return False
-    if _is_binlog(form.spec) and (("{" in log.archive.url and watch_of(log, known)) or not all(file.size for file in log.files)):
+    if form.spec.is_binlog and (("{" in log.archive.url and watch_of(log, known)) or not all(file.size for file in log.files)):
         return False  # which tables are strangers to a folder, expressions know; and an empty file is no binlog
     check_format(form.spec, options, operation.full_schema, operation.apply.keys)
     return bool(by_place(record_files(log)))
-
-
-def _is_binlog(spec: FormatSpec) -> bool:
-    return spec.files.container is Container.BINLOG
 
 
 def _task(request: LaneRequest, known: KnownTables | None) -> ScanTask:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.events.format_spec import Container
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.steps.log.plain.file_scan import FileScan, FileTask, FileTasks, ScanTask
 
@@ -20,7 +19,7 @@ def scans_of(batches: Iterator[pa.RecordBatch], tasks: tuple[ScanTask, ...]) -> 
 
 def scan_file(tasks: Sequence[ScanTask], files: Sequence[FileTask]) -> list[FileScan]:
     """Scans one file for all tables that want it."""
-    if format_spec(tasks[0].format.name).files.container is Container.BINLOG:
+    if format_spec(tasks[0].format.name).is_binlog:
         from cdc_ops.steps.log.plain.binlog_scan import scan_binlog
 
         return scan_binlog(tasks, files)

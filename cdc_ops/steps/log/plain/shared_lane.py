@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
@@ -44,7 +43,7 @@ class SharedLane:
                 self._decoded = frozenset(self._events)
             found = self._events.pop(operation.operation_id, None)
         if found is not None and found.task.schema != operation.full_schema:  # it has widened a column since it was frozen
-            _remove(found)
+            found.remove()
             return None
         return found
 
@@ -55,7 +54,7 @@ class SharedLane:
     def close(self) -> None:
         """Removes what nobody took; what cannot be removed goes when the staging area is cleared."""
         for found in (self._events or {}).values():
-            _remove(found)
+            found.remove()
 
     def _read(self) -> dict[str, PlainEvents]:
         """Reads for all operations whose rows are not landed. Whatever goes wrong, the exact way does it then, or says what is wrong."""
@@ -74,8 +73,3 @@ class SharedLane:
             self._say(f"Spark reads all events of {len(self._requests)} tables, because the compiled decoder failed: {error}")
             return {}
         return {one.operation.operation_id: plain for one, plain in zip(wanted, found, strict=True) if plain is not None}
-
-
-def _remove(events: PlainEvents) -> None:
-    with suppress(OSError):
-        events.remove()
