@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -126,3 +127,30 @@ def browser(folder: Path) -> Iterator[Tab]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def until(tab: Tab, script: str) -> None:
+    """Waits until an expression is true in the page."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if tab.value(f"(() => {{ try {{ return Boolean({script}) }} catch (error) {{ return false }} }})()"):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"never true: {script}; the page says {tab.value('document.body.innerText')!r}")
+
+
+def pressed(tab: Tab, text: str) -> None:
+    """Presses the button of Airflow's page that says so."""
+    button = f"[...document.querySelectorAll('button')].find(one => one.innerText.trim() === '{text}')"
+    until(tab, f"{button} && !{button}.disabled")
+    tab.value(f"{button}.focus()")  # a part that is folded opens only then
+    tab.value(f"{button}.click()")
+
+
+def typed(tab: Tab, selector: str, text: str, *, choose: bool = False) -> None:
+    """Types into a field of Airflow's page, and chooses what is found there, as a person does."""
+    field = f"document.querySelector('{selector}')"
+    until(tab, f"({field}.focus(), document.activeElement === {field})")  # not as long as its part of the form is folded
+    tab.call("Input.insertText", text=text)
+    for kind in ("rawKeyDown", "keyUp") if choose else ():
+        tab.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)

@@ -160,12 +160,24 @@ def title_of(question: ApprovalRecord) -> str:
 
 def body_of(question: ApprovalRecord) -> str:
     """Returns what somebody has to know for the answer, as Markdown."""
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", question.text))])  # values of rows may have backticks, too
     return (
-        f"{fence}\n{question.text}\n{fence}\n\n"
+        f"{_lines(question.text)}\n\n"
         f"**{GRANT}**: this run tries the table once more, and lets through what is asked here and no more: {question.asked.words}.\n\n"
         f"**{REFUSE}**, or no answer until {minute_text(question.expires_at)}: the run ends with this error, and nothing is written."
     )
+
+
+def _lines(text: str) -> str:
+    """Returns a text as Markdown that Airflow shows line by line: it joins the lines of a fenced block.
+
+    Values of rows may have backticks, too, and none ends the frame of its line.
+    """
+    marked = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        longest = max(map(len, re.findall("`+", line)), default=0)
+        frame, space = "`" * (longest + 1), " " if longest else ""
+        marked.append(f"{frame}{space}{line}{space}{frame}")
+    return "\\\n".join(marked)
 
 
 def _question(here: TaskContext, approval_id: str = "") -> ApprovalRecord:

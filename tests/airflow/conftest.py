@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser import Tab, browser, chromium
+
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="cdc-ops-airflow-"))
 
@@ -45,3 +47,14 @@ def metadata(home: Path) -> Path:
 
     initdb()
     return home / "airflow.db"
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    """A page of a browser of its own."""
+    if chromium() is None and not os.environ.get("CI"):
+        pytest.skip("Chromium is not installed; next: apt-get install -y chromium")
+    folder = tmp_path_factory.mktemp("browser") / "profile"
+    folder.mkdir()
+    with browser(folder) as tab:
+        yield tab

@@ -46,6 +46,8 @@ class LiveAirflow:
     def __init__(self, folder: Path, dags: Path, database: str, settings: Mapping[str, str]) -> None:
         self.folder = folder
         self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.passwords: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
         self._settings = {
             "AIRFLOW_HOME": str(folder),
@@ -53,7 +55,7 @@ class LiveAirflow:
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{OPERATOR}:admin,{COLLEAGUE}:admin",
-            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database,
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
@@ -92,7 +94,8 @@ class LiveAirflow:
         if not passwords.exists():
             return False
         try:
-            for name, password in json.loads(passwords.read_text()).items():
+            self.passwords = json.loads(passwords.read_text())
+            for name, password in self.passwords.items():
                 self._tokens[name] = self._sent("POST", "/auth/token", {"username": name, "password": password})["access_token"]
         except urllib.error.URLError:
             return False
@@ -113,7 +116,7 @@ class LiveAirflow:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         headers |= {"Authorization": f"Bearer {self._tokens[user]}"} if user else {}
         data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data, headers=headers, method=method)
+        request = urllib.request.Request(f"{self.address}{path}", data=data, headers=headers, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
             text = answer.read().decode()
         return json.loads(text) if text else None

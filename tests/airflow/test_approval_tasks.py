@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
+from markdown_it import MarkdownIt
 
 from cdc_ops.airflow.approvals import CdcApprovalOperator, body_of, ended_runs
 from cdc_ops.config.loading import load_pipeline
@@ -127,12 +128,24 @@ def test_a_table_that_was_removed_after_the_question_ends_the_second_try_with_it
     assert status_of(store, "q1") == (ApprovalStatus.ASKED, "")
 
 
-@pytest.mark.parametrize(("text", "fence"), [("70 rows", "```"), ("keys `a`", "```"), ("keys ``` **x**", "````"), ("`````", "``````")])
-def test_no_value_of_a_row_ends_the_frame_around_the_text_of_a_question(text: str, fence: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "70 rows",
+        "70 rows\n  why:  gone\n  next: Look. If so:\n        cdc-ops reconcile",
+        *("keys `a`", "`a`", "keys ``` **x**", "`````", "# a\r\n\r\n- b", "~~~\n<b>c</b>\n***", "a\\", "a | b\n---|---\n``` | d"),
+    ],
+)
+def test_a_question_shows_its_text_line_by_line_whatever_values_of_rows_are_in_it(text: str) -> None:
     place = {"approval_id": "q", "pipeline": "shop", "table": ORDERS, "run_id": "r1", "asked": Asked(decision=Decision.COLUMNS)}
     noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
     record = ApprovalRecord(text=text, asked_at=noon, expires_at=noon, **place)  # type: ignore[arg-type]
-    assert body_of(record).startswith(f"{fence}\n{text}\n{fence}\n\n**Approve**")
+    first, *others = [token for token in MarkdownIt("gfm-like", {"linkify": False}).parse(body_of(record)) if token.type == "inline"]
+    assert [part.content for part in first.children or () if part.type != "hardbreak"] == [
+        line.strip() for line in text.split("\n") if line.strip()
+    ]
+    assert {part.type for part in first.children or ()} <= {"code_inline", "hardbreak"}
+    assert [token.content.partition(":")[0].partition(",")[0] for token in others] == ["**Approve**", "**Reject**"]
 
 
 def test_a_run_has_ended_that_neither_dag_of_the_pipeline_has_at_work(pipeline: Pipeline) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.airflow.stage import FILE
-from tests.browser import Tab, browser, chromium
+from tests.browser import Tab, pressed, typed, until
 from tests.status_case import fill_ledger, fill_many
 
 SERVER = Path(__file__).with_name("api_server.py")
@@ -76,16 +76,6 @@ def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"the API server does not listen: {log.read_text()[-4000:]}")
 
 
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    if chromium() is None and not os.environ.get("CI"):
-        pytest.skip("Chromium is not installed; next: apt-get install -y chromium")
-    folder = tmp_path_factory.mktemp("browser") / "profile"
-    folder.mkdir()
-    with browser(folder) as tab:
-        yield tab
-
-
 @pytest.fixture
 def visitor(site: Site, tab: Tab) -> Tab:
     """The browser of somebody who has logged in."""
@@ -93,16 +83,6 @@ def visitor(site: Site, tab: Tab) -> Tab:
     tab.console.clear()
     tab.look()
     return tab
-
-
-def until(tab: Tab, script: str) -> None:
-    """Waits until an expression is true in the page."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if tab.value(f"(() => {{ try {{ return Boolean({script}) }} catch (error) {{ return false }} }})()"):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"never true: {script}; the page says {tab.value('document.body.innerText')!r}")
 
 
 def complaints(tab: Tab) -> list[str]:
@@ -198,28 +178,11 @@ CONTRASTS = """
 """The contrast of each visible text with the colour behind it, by the formula of WCAG."""
 
 
-def pressed(tab: Tab, text: str) -> None:
-    """Presses the button of Airflow's page that says so."""
-    button = f"[...document.querySelectorAll('button')].find(one => one.innerText.trim() === '{text}')"
-    until(tab, f"{button} && !{button}.disabled")
-    tab.value(f"{button}.focus()")  # a part that is folded opens only then
-    tab.value(f"{button}.click()")
-
-
 def opened(tab: Tab, text: str) -> None:
     """Opens the part of a dialog with this heading, where Airflow folds it: 3.3 does, 3.4 shows it."""
     until(tab, f"document.querySelector('[role=dialog]').innerText.includes('{text}')")
     if tab.value(f"[...document.querySelectorAll('button')].some(one => one.innerText.trim() === '{text}')"):
         pressed(tab, text)
-
-
-def typed(tab: Tab, selector: str, text: str, *, choose: bool = False) -> None:
-    """Types into a field of Airflow's page, and chooses what is found there, as a person does."""
-    field = f"document.querySelector('{selector}')"
-    until(tab, f"({field}.focus(), document.activeElement === {field})")  # not as long as its part of the form is folded
-    tab.call("Input.insertText", text=text)
-    for kind in ("rawKeyDown", "keyUp") if choose else ():
-        tab.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
 
 
 def test_the_form_of_a_spark_connection_asks_for_the_master_and_stores_what_is_chosen(site: Site, tab: Tab) -> None:

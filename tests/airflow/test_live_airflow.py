@@ -26,6 +26,7 @@ from cdc_ops.lake.spark.session import close_session, open_session
 from cdc_ops.state.sql import open_reader
 from tests.airflow.conftest import ROOT
 from tests.airflow.live_airflow import COLLEAGUE, ENDED, OPERATOR, LiveAirflow, LiveRun, otel_settings
+from tests.browser import Tab, pressed, typed, until
 from tests.conftest import SMALL_SPARK
 from tests.receivers import Collector, Hook, metrics_collector, webhook
 
@@ -39,7 +40,10 @@ defaults: {{{defaults}}}
 tables: {{{name}.orders: {{}}}}
 {more}
 """
-CLOCK, HAND, KILLED, STALE, ASKING, HURRIED, LANDED = "clock", "hand", "killed", "stale", "asking", "hurried", "landed"
+CLOCK, HAND, KILLED, STALE, ASKING, HURRIED, CLICKED, LANDED = (
+    *("clock", "hand", "killed", "stale"),
+    *("asking", "hurried", "clicked", "landed"),
+)
 RECONCILE = reconcile_dag_id(HAND)
 QUERY = "cursor: updated_at, lookback: 0s"
 PIPELINES = {
@@ -49,6 +53,7 @@ PIPELINES = {
     STALE: (f"{QUERY}, max_lag: 1h", "", "notify: {{on_call: {{webhook: on_call_hook, events: [lag]}}}}"),
     ASKING: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1h}}", ""),
     HURRIED: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1m}}", ""),
+    CLICKED: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1h}}", ""),
     LANDED: (
         "method: log",
         ", watch_interval: 1s",
@@ -281,6 +286,61 @@ def test_deletes_above_the_limit_wait_for_the_person_who_is_asked_and_for_no_oth
     assert stage.is_equal(ASKING)
     assert stage.answers(ASKING) == [("refused", OPERATOR), ("granted", OPERATOR)]
     assert stage.answers(HURRIED) == [("timed_out", "")]
+
+
+DIALOG = "document.querySelector('[role=dialog]')"
+
+
+def asked_in_the_browser(tab: Tab, airflow: LiveAirflow, user: str, title: str) -> list[str]:
+    """Logs somebody in by the form, opens what Airflow's first page has under *Required Actions*, and returns its lines."""
+    tab.call("Network.clearBrowserCookies")
+    tab.look()
+    tab.open(f"{airflow.address}/auth/login")
+    typed(tab, "input[name=username]", user)
+    typed(tab, "input[name=password]", airflow.passwords[user])
+    pressed(tab, "Sign in")
+    link = "[...document.querySelectorAll('button')].find(one => one.innerText.includes('Required Actions'))"
+    until(tab, f"{link}.innerText.includes('1')")
+    tab.value(f"{link}.click()")
+    until(tab, f"{DIALOG}.innerText.includes('{title}')")
+    return str(tab.value(f"{DIALOG}.innerText")).splitlines()
+
+
+def answered_there(tab: Tab, answer: str, words: str) -> None:
+    """Presses an answer's button, waits for the words of the page, and leaves it: an open page asks the server on and on."""
+    pressed(tab, answer)
+    until(tab, f"document.body.innerText.includes('{words}')")
+    tab.open("about:blank")
+
+
+def test_a_person_answers_in_the_browser_what_a_run_asks_and_nobody_else_can(stage: Stage, tab: Tab) -> None:
+    airflow, dag_id, title = stage.airflow, f"cdc_{CLICKED}", f"{CLICKED}.orders: delete 70 of 100 rows?"
+    airflow.pause(dag_id, False)
+    assert stage.done(CLICKED, {}).state == "success"
+    stage.sql(CLICKED, "DELETE FROM orders WHERE id > 30")
+
+    refused = airflow.trigger(dag_id, {"mode": "reconcile"})
+    airflow.question(dag_id, refused)
+    shown = asked_in_the_browser(tab, airflow, COLLEAGUE, title)
+    assert "why: The source no longer has them; max_delete_ratio is 0.1." in shown
+    assert f"cdc-ops reconcile --pipeline {CLICKED} --table {CLICKED}.orders --accept-deletes 77%" in shown, "a line to copy"
+    answered_there(tab, "Approve", "Access Denied")
+    assert stage.answers(CLICKED) == [("asked", "")]
+
+    assert asked_in_the_browser(tab, airflow, OPERATOR, title) == shown
+    answered_there(tab, "Reject", "Pending required actions (0)")
+    assert airflow.ended(dag_id, refused).state == "failed"
+    assert not stage.is_equal(CLICKED)
+
+    granted = airflow.trigger(dag_id, {"mode": "reconcile"})
+    airflow.question(dag_id, granted)
+    asked_in_the_browser(tab, airflow, OPERATOR, title)
+    answered_there(tab, "Approve", "Pending required actions (0)")
+    assert airflow.ended(dag_id, granted).state == "success"
+    assert stage.is_equal(CLICKED)
+    assert stage.answers(CLICKED) == [("refused", OPERATOR), ("granted", OPERATOR)]
+    tab.open(f"{airflow.address}/required_actions")
+    until(tab, "['Rejection Received', 'Approval Received'].every(words => document.body.innerText.includes(words))")
 
 
 def test_a_file_that_lands_starts_a_run_which_reads_it_and_leaves_it_where_it_is(stage: Stage) -> None:
