@@ -28,6 +28,7 @@ from benchmarks._rows import FILL, create
 from cdc_ops.core.binlog.event_stream import EventStream
 from cdc_ops.core.binlog.events import HEADER_SIZE, EventType
 from cdc_ops.decode import warm_up
+from cdc_ops.decode.compiler import Bytes
 from cdc_ops.decode.program import Field, Program
 from cdc_ops.dev import mariadb_binlog
 from cdc_ops.formats.binlog.decoder import BinlogFile, RowChange
@@ -35,6 +36,7 @@ from cdc_ops.formats.binlog.files import open_binlog
 from cdc_ops.formats.fast_binlog.change_batches import Target
 from cdc_ops.formats.fast_binlog.changes import TableChanges
 from cdc_ops.formats.fast_binlog.data_source import BinlogDataSource
+from cdc_ops.formats.fast_binlog.quick_scan import scan_content
 
 COLUMNS: Final = {
     **{"id": "decimal(20,0)", "customer_id": "int", "status": "string", "total": "decimal(12,2)", "currency": "string"},
@@ -129,10 +131,15 @@ def files(rows: int) -> dict[str, Path]:
     return made
 
 
-def kernels(file: BinlogFile, table: str) -> int:
+def scanned(path: Path) -> tuple[BinlogFile, Bytes]:
+    data = np.memmap(path, np.uint8, "r")
+    return BinlogFile(name=str(path), open_file=open_binlog(str(path)), scan=scan_content(str(path), data)), data
+
+
+def kernels(file: BinlogFile, data: Bytes, table: str) -> int:
     program = Program.of([Field.of(column, ddl) for column, ddl in COLUMNS.items()])
     target = Target(database=DATABASE, table=table, program=program)
-    changes = TableChanges(file.name, np.memmap(file.name, np.uint8, "r"), file.scan, target)
+    changes = TableChanges(file.name, data, file.scan, target)
     return sum(change.rows.num_rows for change in changes.read(4, file.scan.complete_to))
 
 
@@ -224,8 +231,8 @@ class _Stopped:
 
 
 def whole(path: Path, table: str) -> int:
-    """What a task and the plan before it do: the scan by the reference decoder, and the kernels."""
-    return kernels(BinlogFile.open(str(path), open_binlog(str(path))), table)
+    """What a task and the plan before it do: the scan, and the decoding."""
+    return kernels(*scanned(path), table)
 
 
 def peers(file: BinlogFile, rows: int, chosen: argparse.Namespace) -> Iterator[Rate]:
@@ -249,16 +256,16 @@ def main() -> int:
     start = time.process_time()
     warm_up()
     print(f"kernels ready in {time.process_time() - start:.1f} processor seconds", flush=True)
-    one, twenty = (BinlogFile.open(str(path), open_binlog(str(path))) for path in made.values())
-    alone = measured("kernels, into Arrow", lambda: kernels(one, "orders"))
+    one, twenty = (scanned(path) for path in made.values())
+    alone = measured("kernels, into Arrow", lambda: kernels(*one, "orders"))
     own = measured("scan and kernels", lambda: whole(made["one"], "orders"))
     assert alone.rows == own.rows == chosen.rows
-    few = measured("one table of twenty, kernels", lambda: kernels(twenty, "orders_7"))
+    few = measured("one table of twenty, kernels", lambda: kernels(*twenty, "orders_7"))
     some = measured("one table of twenty, scan and kernels", lambda: whole(made["twenty"], "orders_7"))
     lines = [
         f"kernels / {peer.name}: {alone.per_processor_second / peer.per_processor_second:.1f}, with the scan"
         f" {own.per_processor_second / peer.per_processor_second:.1f}"
-        for peer in peers(one, chosen.rows, chosen)
+        for peer in peers(one[0], chosen.rows, chosen)
     ]
     lines.append(f"all tables / one of twenty: {alone.processor / few.processor:.1f}, with the scan {own.processor / some.processor:.1f}")
     first, second = (through_spark(made["one"], cores) for cores in (1, 2))

@@ -78,6 +78,7 @@ _KERNELS = (
     "cdc_ops.decode.wire.mysql_packets",
     "cdc_ops.decode.binlog.events",
     "cdc_ops.decode.binlog.rows",
+    "cdc_ops.decode.binlog.transactions",
     "cdc_ops.decode.json.lines",
     "cdc_ops.decode.json.members",
     "cdc_ops.decode.json.debezium",

@@ -18,7 +18,7 @@ _ASIDE = 2
 _STRINGS = 8
 
 
-@kernel(types.void(PROGRAM, CELLS, BYTES, BYTES, types.int64, INT64S))
+@kernel(types.void(PROGRAM, CELLS, BYTES, BYTES, types.int64, INT64S), makes_arrays=False)
 def hash_keys(keys: ProgramArrays, cells: Cells, data: Bytes, aside: Bytes, rows: int, out: Int64s) -> None:
     """Fills in a hash of each row's key: equal keys have equal ones, whichever buffer their bytes are in."""
     for row in range(rows):

@@ -15,6 +15,7 @@ from cdc_ops.decode.plain.numbers import plain_boolean, plain_decimal, plain_int
 from cdc_ops.decode.plain.texts import is_utf8
 from cdc_ops.decode.plain.times import plain_date, plain_date_time, plain_instant
 from cdc_ops.decode.program import ProgramArrays
+from cdc_ops.decode.sixteen import SIXTEEN, copy_sixteen
 
 CELLS: Final = types.NamedTuple((types.int64[:, ::1], types.int64[:, ::1], types.uint8[:, ::1]), Cells)
 """numba's type of `Cells`."""
@@ -26,7 +27,7 @@ _NULL, _VALUE, _ASIDE, _TEXT, _MARKED = 0, 1, 2, 3, 4
 _BOOLEAN, _INTEGER, _DECIMAL, _FLOAT, _DOUBLE, _DATE, _TIMESTAMP, _TIMESTAMP_NTZ, _STRING = range(9)
 
 
-@kernel(types.int64(PROGRAM, CELLS, BYTES, types.int64, types.int64))
+@kernel(types.int64(PROGRAM, CELLS, BYTES, types.int64, types.int64), makes_arrays=False)
 def decode_texts(program: ProgramArrays, cells: Cells, data: Bytes, rows: int, separator: int) -> int:
     """Makes values of all cells in the state TEXT: VALUE where the text is plain, else MARKED with the text's place unchanged.
 
@@ -134,7 +135,7 @@ def _texts(cells: Cells, column: int, data: Bytes, rows: int, kind: int) -> None
             cells.state[column, row] = _VALUE if taken else _MARKED
 
 
-@kernel(types.int64(CELLS, types.int64, types.int64, INT32S))
+@kernel(types.int64(CELLS, types.int64, types.int64, INT32S), makes_arrays=False)
 def lay_out(cells: Cells, column: int, rows: int, offsets: Int32s) -> int:
     """Fills Arrow's offsets of a column of texts or bytes; returns how many bytes they have, -1 if an offset of 32 bits is too small."""
     total = 0
@@ -148,24 +149,32 @@ def lay_out(cells: Cells, column: int, rows: int, offsets: Int32s) -> int:
     return total
 
 
-@kernel(types.void(CELLS, types.int64, types.int64, BYTES, BYTES, BYTES_OUT))
+@helper
+def _copy(data: Bytes, start: int, end: int, out: Bytes, at: int) -> int:
+    """Copies bytes, and up to fifteen more where both arrays have them; returns where the next ones go."""
+    behind = at + end - start
+    while at < behind and start + SIXTEEN <= data.size and at + SIXTEEN <= out.size:
+        copy_sixteen(out, at, data, start)
+        at += SIXTEEN
+        start += SIXTEEN
+    for place in range(behind - at):
+        out[at + place] = data[start + place]
+    return behind
+
+
+@kernel(types.void(CELLS, types.int64, types.int64, BYTES, BYTES, BYTES_OUT), makes_arrays=False)
 def gather(cells: Cells, column: int, rows: int, data: Bytes, aside: Bytes, out: Bytes) -> None:
     """Copies the texts or bytes of a column to `out`, one behind the other; `aside` is the batch's own buffer."""
     at = 0
     for row in range(rows):
         state = cells.state[column, row]
-        start, end = cells.low[column, row], cells.high[column, row]
         if state == _VALUE:
-            for place in range(start, end):
-                out[at] = data[place]
-                at += 1
+            at = _copy(data, cells.low[column, row], cells.high[column, row], out, at)
         elif state == _ASIDE:
-            for place in range(start, end):
-                out[at] = aside[place]
-                at += 1
+            at = _copy(aside, cells.low[column, row], cells.high[column, row], out, at)
 
 
-@kernel(types.int64(CELLS, types.int64, INT64S, INT64S))
+@kernel(types.int64(CELLS, types.int64, INT64S, INT64S), makes_arrays=False)
 def find_marked(cells: Cells, rows: int, out_rows: Int64s, out_columns: Int64s) -> int:
     """Lists the marked cells, row by row; returns how many there are, of which the outputs hold the first ones."""
     found = 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cdc_ops.decode.json.grammar import ABSENT, ARRAY, ESCAPED, FALSE, FRACTION, INTEGER, NULL, OBJECT, STRING, TRUE
 from cdc_ops.decode.json.layout import Member, Members, is_plain_name, layout_arrays, tokens
-from cdc_ops.decode.json.members import Spans, scan_members
+from cdc_ops.decode.json.members import Spans, room_for_objects, scan_members
 
 LAYOUT = layout_arrays(
     Members(
@@ -35,7 +35,7 @@ def scan(*records: bytes) -> Spans:
     data = np.frombuffer(b"\n".join(records), np.uint8)
     ends = np.cumsum([len(record) + 1 for record in records]) - 1
     starts = ends - [len(record) for record in records]
-    scan_members(LAYOUT, data, starts, ends, len(records), spans)
+    scan_members(LAYOUT, data, starts, ends, len(records), spans, room_for_objects())
     return spans
 
 

@@ -113,12 +113,28 @@ class EventStream:
         Raises:
             BinlogError: bytes do not fit the format or their checksum, the file is encrypted, or ends within an event.
         """
-        if self._first is not None:
-            first, self._first = self._first, None
-            yield first
-        while (event := self._next()) is not None:
-            self._last = _END_OF.get(event.header.type, FileEnd.NONE)
+        while (event := self.next_event()) is not None:
             yield event
+
+    def next_event(self) -> RawEvent | None:
+        """Returns the next event, None at the end of the file.
+
+        Raises:
+            BinlogError: as the iteration.
+        """
+        event, self._first = self._first or self._next(), None
+        if event is not None:
+            self._last = _END_OF.get(event.header.type, FileEnd.NONE)
+        return event
+
+    def skip_to(self, offset: int) -> None:
+        """Goes on behind events that somebody else has read and verified, of which none ends the file.
+
+        Args:
+            offset: Where the next event begins; what `read` returns next begins there, too.
+        """
+        self.offset = offset
+        self._last = FileEnd.NONE
 
     def _opened(self) -> FormatDescription:
         magic = self._bytes(len(MAGIC))

@@ -40,7 +40,7 @@ ROWS: Final = frozenset(
         *(EventType.MARIADB_WRITE_ROWS_COMPRESSED, EventType.MARIADB_UPDATE_ROWS_COMPRESSED, EventType.MARIADB_DELETE_ROWS_COMPRESSED),
     }
 )
-_WITHOUT_EFFECT: Final = frozenset(
+WITHOUT_EFFECT: Final = frozenset(
     {
         *(EventType.INTVAR, EventType.RAND, EventType.USER_VAR, EventType.HEARTBEAT, EventType.HEARTBEAT_V2, EventType.IGNORABLE),
         *(EventType.ROWS_QUERY, EventType.TRANSACTION_CONTEXT, EventType.VIEW_CHANGE),
@@ -91,7 +91,6 @@ class _Open:
     """The transaction in which the scan is."""
 
     start: int
-    gtid: Gtid
     begun: bool = False
     savepoints: dict[str, int] = field(default_factory=dict)
 
@@ -109,6 +108,7 @@ class _State:
     prepared: dict[Xid, tuple[int, int]] = field(default_factory=dict)
     ends: "array[int]" = field(default_factory=lambda: array("Q"))
     times: list[int] = field(default_factory=list)
+    server_id: int = 0
     may_define: bool = False
 
 
@@ -124,33 +124,10 @@ def scan_file(file: str, read: Read) -> FileScan:
             none of these: see `FileScan.complete_to`.
     """
     stream = EventStream(file, read)
-    scan = _Scan(stream)
-    server_id = 0
+    scan = TransactionScan(stream)
     for event in stream:
-        server_id = server_id or event.header.server_id
         scan.step(event)
-    state = scan.state
-    if state.prepared and stream.ended is not FileEnd.NONE:
-        offset = min(start for start, _ in state.prepared.values())
-        raise refusals.not_understood(
-            file, offset, "a distributed transaction (XA) that is prepared and not decided in this file", _XA_ADVICE
-        )
-    complete_to = min([state.complete_to, *(start for start, _ in state.prepared.values())])
-    return FileScan(
-        description=stream.description,
-        server_id=server_id,
-        gtids_before=state.gtids_before,
-        gtids_after=state.gtids_after,
-        size=stream.offset,
-        complete_to=complete_to,
-        end=stream.ended,
-        next_name=state.next_name,
-        dropped=tuple(sorted(state.dropped)),
-        ends=state.ends,
-        first_time=state.times[0] if state.times else 0,
-        last_time=state.times[1] if state.times else 0,
-        may_define=state.may_define,
-    )
+    return scan.finished()
 
 
 _XA_ADVICE: Final = (
@@ -162,24 +139,115 @@ _UNKNOWN_ADVICE: Final = "Use a version of cdc-ops that knows the event; until t
 _SNAPSHOT_ADVICE: Final = "Take a new snapshot of the tables, behind this file."
 
 
-class _Scan:
-    """Follows transactions event by event."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainEvents:
+    """Events that somebody else has verified and understood, one behind the other: of whole transactions, and of parts of them.
+
+    Args:
+        end: The offset behind the last one.
+        open_at: Where the transaction begins that is open behind them; None = none is.
+        begun: True if rows may follow in it.
+        gtids: The transactions that began with them.
+        ends: The ends of those that ended with them, int64.
+        first_time: Seconds since 1970 in UTC of the first event with a time; 0 = there is none.
+        last_time: Of the last one.
+        server_id: The first server that one of them names; 0 = none does.
+    """
+
+    end: int
+    open_at: int | None
+    begun: bool
+    gtids: GtidSet
+    ends: "array[int]"
+    first_time: int
+    last_time: int
+    server_id: int
+
+
+class TransactionScan:
+    """Follows the transactions of a file: event by event, or by what others say of many plain ones.
+
+    Args:
+        stream: The file, before its first event.
+    """
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
         self._file = stream.file
         self.state = _State(complete_to=stream.offset)
 
+    @property
+    def open_at(self) -> int | None:
+        """Where the transaction begins that is open, None if none is."""
+        return None if self.state.open is None else self.state.open.start
+
+    @property
+    def begun(self) -> bool:
+        """True if rows may follow in the open transaction."""
+        return self.state.open is not None and self.state.open.begun
+
     def step(self, event: RawEvent) -> None:
-        """Takes one event into account."""
+        """Takes one event into account.
+
+        Raises:
+            BinlogError: it does not fit the format or those before it, or cannot be followed.
+        """
         try:
             self._step(event)
         except MalformedBytesError as error:
             raise refusals.damaged(self._file, event.offset, f"{name_of(event.header.type)}: {error}") from None
         if event.header.time:
-            self.state.times = [self.state.times[0] if self.state.times else event.header.time, event.header.time]
+            self._saw(event.header.time, event.header.time)
+        self.state.server_id = self.state.server_id or event.header.server_id
         if self.state.open is None:
             self.state.complete_to = event.end
+
+    def pass_over(self, events: PlainEvents) -> None:
+        """Takes many events into account, as if each had been taken by `step`."""
+        state = self.state
+        if events.last_time:
+            self._saw(events.first_time, events.last_time)
+        state.server_id = state.server_id or events.server_id
+        state.ends.extend(events.ends)
+        if state.gtids_after is not None:
+            state.gtids_after = state.gtids_after.joined(events.gtids)
+        if events.open_at is None:
+            state.open, state.complete_to = None, events.end
+        elif state.open is not None and state.open.start == events.open_at:
+            state.open.begun = events.begun
+        else:  # each event before it left no transaction open, or ended one
+            state.open, state.complete_to = _Open(events.open_at, begun=events.begun), events.open_at
+
+    def finished(self) -> FileScan:
+        """Returns what the file holds, once its last event was taken.
+
+        Raises:
+            BinlogError: a distributed transaction is decided in another file.
+        """
+        state, end = self.state, self._stream.ended
+        if state.prepared and end is not FileEnd.NONE:
+            offset = min(start for start, _ in state.prepared.values())
+            raise refusals.not_understood(
+                self._file, offset, "a distributed transaction (XA) that is prepared and not decided in this file", _XA_ADVICE
+            )
+        return FileScan(
+            description=self._stream.description,
+            server_id=state.server_id,
+            gtids_before=state.gtids_before,
+            gtids_after=state.gtids_after,
+            size=self._stream.offset,
+            complete_to=min([state.complete_to, *(start for start, _ in state.prepared.values())]),
+            end=end,
+            next_name=state.next_name,
+            dropped=tuple(sorted(state.dropped)),
+            ends=state.ends,
+            first_time=state.times[0] if state.times else 0,
+            last_time=state.times[1] if state.times else 0,
+            may_define=state.may_define,
+        )
+
+    def _saw(self, first: int, last: int) -> None:
+        self.state.times = [self.state.times[0] if self.state.times else first, last]
 
     def _step(self, event: RawEvent) -> None:
         kind = event.header.type
@@ -197,7 +265,7 @@ class _Scan:
             self.state.may_define = True
             self._rows(event, whole=True)
             self._end(event)
-        elif kind not in _WITHOUT_EFFECT:
+        elif kind not in WITHOUT_EFFECT:
             self._frame(event)
 
     def _frame(self, event: RawEvent) -> None:
@@ -229,8 +297,10 @@ class _Scan:
         if self.state.open is not None:
             raise refusals.damaged(self._file, event.offset, "a transaction begins within another one")
         gtid = read_gtid(event)
-        self.state.open = _Open(event.offset, gtid, begun=event.header.type == EventType.MARIADB_GTID and not gtid.standalone)
+        self.state.open = _Open(event.offset, begun=event.header.type == EventType.MARIADB_GTID and not gtid.standalone)
         if gtid.text and self.state.gtids_after is not None:
+            if isinstance(self.state.gtids_after, MariaDbGtids) != (event.header.type == EventType.MARIADB_GTID):
+                raise refusals.damaged(self._file, event.offset, "GTIDs of MySQL and of MariaDB stand in one file")
             self.state.gtids_after = self.state.gtids_after.with_gtid(gtid.text)
 
     def _rows(self, event: RawEvent, *, whole: bool = False) -> None:
@@ -274,7 +344,7 @@ class _Scan:
 
     def _opened(self, event: RawEvent) -> _Open:
         if self.state.open is None:  # MySQL 5.6 and before wrote no GTID events while GTIDs were off
-            self.state.open = _Open(event.offset, Gtid(text=""))
+            self.state.open = _Open(event.offset)
         return self.state.open
 
     def _end(self, event: RawEvent) -> None:

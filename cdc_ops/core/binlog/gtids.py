@@ -93,6 +93,12 @@ class MySqlGtids:
         grown = (*known[:-1], (known[-1][0], first + 1)) if follows else _merged((*known, (first, first + 1)))
         return MySqlGtids(intervals={**self.intervals, source: grown})
 
+    def joined(self, other: "GtidSet") -> "MySqlGtids":
+        """Returns the set with the transactions of another one."""
+        assert isinstance(other, MySqlGtids)
+        grown = {source: _merged((*self.intervals.get(source, ()), *more)) for source, more in other.intervals.items()}
+        return MySqlGtids(intervals={**self.intervals, **grown})
+
     def contains(self, other: "MySqlGtids") -> bool:
         """True if all transactions of another set are in this one."""
         return not other.minus(self).intervals
@@ -160,6 +166,11 @@ class MariaDbGtids:
         """Returns the position after one more transaction."""
         domain, server, number = (int(part) for part in gtid.split("-"))
         return MariaDbGtids(last={**self.last, domain: (server, number)})
+
+    def joined(self, other: "GtidSet") -> "MariaDbGtids":
+        """Returns the position after the transactions of another one, which came later."""
+        assert isinstance(other, MariaDbGtids)
+        return MariaDbGtids(last={**self.last, **other.last})
 
     def contains(self, other: "MariaDbGtids") -> bool:
         """True if another position is not behind this one in any domain."""

@@ -103,7 +103,7 @@ def _body(columns: tuple[str, ...]) -> dict[str, Member]:
     }
 
 
-@kernel(types.void(BYTES, SPANS, types.int64, BYTES, BYTES, EVENTS, types.int64[::1]))
+@kernel(types.void(BYTES, SPANS, types.int64, BYTES, BYTES, EVENTS, types.int64[::1]), makes_arrays=False)
 def read_mysql(data: Bytes, spans: Spans, rows: int, database: Bytes, table: Bytes, events: Events, counts: np.ndarray) -> None:
     """Reads the envelopes of plain records; those that are not plain after all get `plain` 0.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from cdc_ops.decode.compiler import Bytes, helper
 from cdc_ops.decode.plain.texts import begins_well, following
+from cdc_ops.decode.sixteen import SIXTEEN, before_special
 
 ABSENT, NULL, FALSE, TRUE, INTEGER, FRACTION, STRING, ESCAPED, OBJECT, ARRAY = range(10)
 """Tokens. INTEGER is a number without fraction and exponent; ESCAPED a string with a backslash in it."""
@@ -33,6 +34,14 @@ def string_end(data: Bytes, at: int, end: int) -> tuple[int, bool]:
     """Returns the place of the quote that ends a string, and whether the string has escapes; `at` is behind its first quote."""
     escaped = False
     while at < end:
+        if at + SIXTEEN <= data.size:
+            plain = before_special(data, at)
+            if plain == SIXTEEN:
+                at += SIXTEEN
+                continue
+            at += plain
+            if at >= end:
+                return -1, escaped
         sign = data[at]
         if sign == _QUOTE:
             return at, escaped

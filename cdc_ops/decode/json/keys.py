@@ -15,7 +15,7 @@ _NULL, _ASIDE = 0, 2
 _STRINGS = 8
 
 
-@kernel(types.void(PROGRAM, CELLS, INT64S, CELLS, BYTES, BYTES, SPANS, INT64S, types.int64))
+@kernel(types.void(PROGRAM, CELLS, INT64S, CELLS, BYTES, BYTES, SPANS, INT64S, types.int64), makes_arrays=False)
 def check_keys(
     keys: ProgramArrays, after: Cells, columns: Int64s, before: Cells, data: Bytes, aside: Bytes, spans: Spans, wanted: Int64s, count: int
 ) -> None:
@@ -57,7 +57,7 @@ def _same_bytes(after: Cells, column: int, before: Cells, key: int, row: int, da
     return True
 
 
-@kernel(types.void(CELLS, INT64S, CELLS, INT64S, types.int64))
+@kernel(types.void(CELLS, INT64S, CELLS, INT64S, types.int64), makes_arrays=False)
 def take_keys(after: Cells, columns: Int64s, keys: Cells, wanted: Int64s, count: int) -> None:
     """Copies the key columns of an image to the cells of keys, for some rows."""
     for key in range(columns.size):
@@ -69,7 +69,7 @@ def take_keys(after: Cells, columns: Int64s, keys: Cells, wanted: Int64s, count:
             keys.state[key, row] = after.state[column, row]
 
 
-@kernel(types.void(CELLS, SPANS, types.int64))
+@kernel(types.void(CELLS, SPANS, types.int64), makes_arrays=False)
 def refuse_null_keys(keys: Cells, spans: Spans, rows: int) -> None:
     """Sets records aside that have NULL in a column of their key."""
     for row in range(rows):

@@ -6,9 +6,10 @@
 from numba import types
 
 from cdc_ops.decode.compiler import BYTES, INT64S, Bytes, Int64s, helper, kernel
+from cdc_ops.decode.sixteen import SIXTEEN, before_line_feed
 
 
-@kernel(types.int64(BYTES, types.int64, types.int64, INT64S, INT64S))
+@kernel(types.int64(BYTES, types.int64, types.int64, INT64S, INT64S), makes_arrays=False)
 def find_lines(data: Bytes, start: int, end: int, starts: Int64s, ends: Int64s) -> int:
     """Finds lines that end with LF, until their places are full; returns how many.
 
@@ -21,18 +22,27 @@ def find_lines(data: Bytes, start: int, end: int, starts: Int64s, ends: Int64s) 
     """
     found = 0
     begin = start
-    for place in range(start, end):
-        if data[place] == 10:
+    place = start
+    while place < end and found < starts.size:
+        if place + SIXTEEN <= data.size:
+            before = before_line_feed(data, place)
+            if before == SIXTEEN:  # a constant, so that the next sixteen need not wait for the number
+                place += SIXTEEN
+                continue
+            place += before
+        elif data[place] != 10:
+            place += 1
+            continue
+        if place < end:
             starts[found] = begin
             ends[found] = place
-            begin = place + 1
             found += 1
-            if found == starts.size:
-                break
+            place += 1
+            begin = place
     return found
 
 
-@kernel(types.int64(BYTES, INT64S, INT64S, types.int64, types.uint8[::1]))
+@kernel(types.int64(BYTES, INT64S, INT64S, types.int64, types.uint8[::1]), makes_arrays=False)
 def find_blank(data: Bytes, starts: Int64s, ends: Int64s, count: int, blank: Bytes) -> int:
     """Notes which lines are empty: at most 8 blanks, tabs and CR. Returns the number behind the last line that is not."""
     last = 0

@@ -42,9 +42,17 @@ LAYOUT: Final = types.NamedTuple((types.uint8[::1], *[types.int64[::1]] * 6), La
 _LONGEST = 8_000_000
 """Bytes of a record; parsers have limits, which are reached beyond."""
 
+Room = npt.NDArray[np.int64]
+"""Two rows of `MAX_DEPTH` numbers: the objects that are open, and the member that is expected next in each."""
 
-@kernel(types.int64(LAYOUT, BYTES, INT64S, INT64S, types.int64, SPANS))
-def scan_members(layout: LayoutArrays, data: Bytes, starts: Int64s, ends: Int64s, rows: int, spans: Spans) -> int:
+
+def room_for_objects() -> Room:
+    """Makes room for the objects of a record that are open."""
+    return np.zeros((2, MAX_DEPTH), np.int64)
+
+
+@kernel(types.int64(LAYOUT, BYTES, INT64S, INT64S, types.int64, SPANS, types.int64[:, ::1]), makes_arrays=False)
+def scan_members(layout: LayoutArrays, data: Bytes, starts: Int64s, ends: Int64s, rows: int, spans: Spans, room: Room) -> int:
     """Finds the members of the records that are not plain yet.
 
     Args:
@@ -54,12 +62,12 @@ def scan_members(layout: LayoutArrays, data: Bytes, starts: Int64s, ends: Int64s
         ends: Where it ends.
         rows: How many records there are.
         spans: Filled for records with `plain` 0; that is 1 for those that the layout takes.
+        room: See `room_for_objects`; what is in it means nothing.
 
     Returns:
         How many records are plain.
     """
-    objects = np.zeros(MAX_DEPTH, np.int64)
-    following = np.zeros(MAX_DEPTH, np.int64)
+    objects, following = room[0], room[1]
     plain = 0
     for row in range(rows):
         if spans.plain[row] == 0:
@@ -172,7 +180,7 @@ def _find(names: Bytes, begins: Int64s, first: int, last: int, expected: int, da
     return -1
 
 
-@kernel(types.int64(BYTES, SPANS, types.int64, INT64S, types.int64, BYTES, INT64S, INT64S))
+@kernel(types.int64(BYTES, SPANS, types.int64, INT64S, types.int64, BYTES, INT64S, INT64S), makes_arrays=False)
 def match_texts(data: Bytes, spans: Spans, slot: int, wanted: Int64s, count: int, text: Bytes, same: Int64s, others: Int64s) -> int:
     """Splits rows by whether the value of a member is that text; returns how many are of it."""
     found = 0

@@ -19,7 +19,7 @@ from cdc_ops.decode.json.events import WITH_AFTER, WITH_BEFORE, WITH_BOTH, Event
 from cdc_ops.decode.json.grammar import OBJECT
 from cdc_ops.decode.json.keys import check_keys, refuse_null_keys, take_keys
 from cdc_ops.decode.json.layout import LayoutArrays, Members, layout_arrays
-from cdc_ops.decode.json.members import Spans, match_texts, scan_members
+from cdc_ops.decode.json.members import Room, Spans, match_texts, room_for_objects, scan_members
 from cdc_ops.decode.json.values import decode_values
 from cdc_ops.decode.key_hashes import hash_keys
 from cdc_ops.decode.plain_rows import HASH, LINE, MOMENT, OPERATION, PlainRows, column_name, key_name, part_name
@@ -78,6 +78,7 @@ class PlainReader:
     _after: Batch = field(init=False)
     _keys: Batch = field(init=False)
     _columns: Int64s = field(init=False)
+    _room: Room = field(init=False, default_factory=room_for_objects)
     _spellings: dict[bytes, _Spelling] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -106,7 +107,7 @@ class PlainReader:
         spans, events, counts = self._spans, self._events, np.zeros(3, np.int64)
         spans.plain[:rows] = 0
         for number, layout in enumerate(tuple(self._layouts)):
-            if scan_members(layout, data, starts, ends, rows, spans) == rows:
+            if scan_members(layout, data, starts, ends, rows, spans, self._room) == rows:
                 break
             if number == 0 and len(self._layouts) > 1 and not spans.plain[:rows].any():
                 self._layouts = [*self._layouts[1:], layout]  # the other one is asked first from now on

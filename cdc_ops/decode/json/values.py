@@ -32,7 +32,7 @@ _HIGHEST = 1 << 62
 _PREFIX = 5
 
 
-@kernel(types.int64(PROGRAM, ENCODINGS, SPANS, CELLS, BYTES, INT64S, types.int64, BYTES_OUT, types.int64))
+@kernel(types.int64(PROGRAM, ENCODINGS, SPANS, CELLS, BYTES, INT64S, types.int64, BYTES_OUT, types.int64), makes_arrays=False)
 def decode_values(
     program: ProgramArrays,
     encodings: EncodingArrays,

@@ -6,13 +6,19 @@
 import numpy as np
 
 from cdc_ops.decode.compiler import Bytes, helper
+from cdc_ops.decode.sixteen import SIXTEEN, before_high
 
 
 @helper
 def is_ascii(data: Bytes, start: int, end: int) -> bool:
     """True if all bytes are below 128."""
+    at = start
+    while at < end and at + SIXTEEN <= data.size:
+        if before_high(data, at) < min(SIXTEEN, end - at):
+            return False
+        at += SIXTEEN
     seen = np.uint8(0)
-    for place in range(start, end):
+    for place in range(at, end):
         seen |= data[place]
     return seen < 128
 

@@ -68,7 +68,7 @@ def _find_texts(cells: Cells, row: int, data: Bytes, start: int, stop: int) -> b
     return at == stop
 
 
-@kernel(types.int64(CELLS, BYTES, INT64S))
+@kernel(types.int64(CELLS, BYTES, INT64S), makes_arrays=False)
 def scan_packets(cells: Cells, data: Bytes, place: Int64s) -> int:
     """Finds the texts of whole packets.
 
@@ -109,7 +109,7 @@ def scan_packets(cells: Cells, data: Bytes, place: Int64s) -> int:
     return why
 
 
-@kernel(types.boolean(CELLS, BYTES))
+@kernel(types.boolean(CELLS, BYTES), makes_arrays=False)
 def scan_row(cells: Cells, data: Bytes) -> bool:
     """Finds the texts of one row without the heads of its packets, for row 0; False if the bytes are no row of so many columns."""
     return _find_texts(cells, 0, data, 0, data.size)

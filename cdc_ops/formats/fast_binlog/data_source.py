@@ -96,10 +96,18 @@ class BinlogReader(DataSourceReader):
         first, last = _position(self._options.get("from", "")), _position(self._options.get("to", ""))
         found = []
         for path in _paths(self._options.get("path", "")):
-            file = BinlogFile.open(path, open_binlog(path))
+            file = self._scanned(path)
             whole = self._is_exact() or is_packed(path)
             found += [RangePartition(one) for one in _cut(file, split=0 if whole else split, first=first, last=last)]
         return found
+
+    def _scanned(self, path: str) -> BinlogFile:
+        if self._is_exact():
+            return BinlogFile.open(path, open_binlog(path))
+        from cdc_ops.formats.fast_binlog.quick_scan import scan_content
+
+        with mapped(path) as data:
+            return BinlogFile(name=path, open_file=open_binlog(path), scan=scan_content(path, data))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the changes of a range."""

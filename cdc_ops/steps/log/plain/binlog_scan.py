@@ -1,6 +1,6 @@
 """Scans one archived binlog in a Python worker for all tables that want it: kernels decode, the rest becomes records. Spark-free.
 
-    bytes --BinlogFile.open--> which transactions count --kernels, table by table--> plain rows, and the places of those that are left
+    bytes --scan_content--> which transactions count --kernels, table by table--> plain rows, and the places of those that are left
           --the reference decoder, if something is left--> records for the exact way: rows that are left, statements, unknown tables
 
 The exact way reads these records as it reads those of whole files; the number of a record is the offset of its event.
@@ -28,6 +28,7 @@ from cdc_ops.formats.fast_binlog.change_batches import Changes, LeftEvents
 from cdc_ops.formats.fast_binlog.changes import TableChanges
 from cdc_ops.formats.fast_binlog.mapped_files import mapped_content
 from cdc_ops.formats.fast_binlog.plain import PlainBinlog, left_rows, plain_rows
+from cdc_ops.formats.fast_binlog.quick_scan import scan_content
 from cdc_ops.formats.feed.plain import plain_format
 from cdc_ops.steps.log.plain.file_scan import FileScan, FileTask, ScanTask
 from cdc_ops.steps.log.plain.parts import FileParts
@@ -56,7 +57,7 @@ def scan_binlog(tasks: Sequence[ScanTask], files: Sequence[FileTask]) -> list[Fi
 def _scanned(tasks: Sequence[ScanTask], files: Sequence[FileTask], archive: Archive) -> list[FileScan]:
     path = files[0].path
     with mapped_content(path, lambda: cast(IO[bytes], archive.open(path))) as (data, open_again):
-        binlog = BinlogFile.open(path, open_again)
+        binlog = BinlogFile(name=path, open_file=open_again, scan=scan_content(path, data))
         if binlog.scan.size != data.size:
             raise ValueError("the file changed while it was read")
         committed = _Commits(data, checksummed=binlog.scan.description.checksummed)
