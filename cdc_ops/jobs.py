@@ -31,10 +31,11 @@ from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.file_io import read_text, write_text
+from cdc_ops.lake.spark.error_text import unknown_store
 from cdc_ops.lake.spark.session import close_session, interrupting, lost_server, open_session, table_session
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.lake.staging.shared_folder import check_shared, roots_of
-from cdc_ops.lake.table.catalog import follow_catalog
+from cdc_ops.lake.table.catalog import follow_catalog, lost_metastore
 from cdc_ops.lake.table.maintenance import maintain
 from cdc_ops.sources.base import Source, open_source
 from cdc_ops.steps.extract import damage_of, extract
@@ -51,6 +52,7 @@ from cdc_ops.steps.reporting.stopwatch import Stopwatch, import_phases, measured
 Progress = Callable[[str], None]
 
 _TRACEBACK: Final = "Traceback (most recent call last)"
+_NOT_COMMITTED: Final = "The operation is not committed, or the next try finds its commit; the watermark stays."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,14 +317,21 @@ def _failed(context: JobContext, table: TableName, done: tuple[OperationResult, 
 
 def _known(spark: SparkSession, what: str, error: Exception) -> CdcError:
     """Returns an error as one of ours; `what` failed, such as "Table shop.orders"."""
-    return error if isinstance(error, CdcError) else lost_server(spark, error) or _unexpected(what, error)
+    if isinstance(error, CdcError):
+        return error
+    return (
+        lost_server(spark, error)
+        or lost_metastore(spark, what, error)
+        or unknown_store(what, error, data=_NOT_COMMITTED)
+        or _unexpected(what, error)
+    )
 
 
 def _unexpected(what: str, error: Exception) -> CdcError:
     return UnforeseenJobError(
         f"{what} failed in Spark with {type(error).__name__}.",
         why="\n        ".join(_reason(error)),
-        data="The operation is not committed, or the next try finds its commit; the watermark stays.",
+        data=_NOT_COMMITTED,
         next="The Spark log has the whole text. Run again to continue with the same window.",
     )
 

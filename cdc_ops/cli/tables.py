@@ -1,6 +1,8 @@
 """What the commands on one Delta table share: finding it by its name, and writing rows somewhere."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,15 +62,38 @@ def write_rows(rows: "DataFrame", target: str, *, kind: str) -> None:
         rows: The rows.
         target: The folder; "" = JSON lines to standard output.
         kind: `json`, `parquet` or `delta`.
+
+    Raises:
+        EnvironmentSetupError: Spark has no file system for such a URL.
     """
     from pyspark.sql import functions as F
 
-    if kind != "json":
-        rows.write.format(kind).save(target)
+    from cdc_ops.lake.spark.expressions import EXACT_JSON
+
+    lines = rows.select(F.to_json(F.struct(*rows.columns), EXACT_JSON).alias("value"))
+    if not target:
+        for line in lines.toLocalIterator():
+            sys.stdout.write(f"{line[0]}\n")
         return
-    lines = rows.select(F.to_json(F.struct(*rows.columns), {"ignoreNullFields": "false"}).alias("value"))
-    if target:
-        lines.write.text(target)
-        return
-    for line in lines.toLocalIterator():
-        sys.stdout.write(f"{line[0]}\n")
+    with _known_place(target):
+        if kind == "json":
+            lines.write.text(target)
+        else:
+            rows.write.format(kind).save(target)
+
+
+@contextmanager
+def _known_place(target: str) -> Iterator[None]:
+    """Turns Spark's error for a URL that it has no file system for into one that says so.
+
+    Raises:
+        EnvironmentSetupError: that is what failed.
+    """
+    from cdc_ops.lake.spark.error_text import unknown_store
+
+    try:
+        yield
+    except Exception as error:  # Py4J's own errors come through as well as PySpark's
+        if known := unknown_store(f"Writing to {target}", error, data="Nothing was written."):
+            raise known from error
+        raise

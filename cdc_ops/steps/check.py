@@ -268,6 +268,9 @@ def _needed(on_s3: bool) -> tuple[Coordinate, ...]:
 
 def _folder(what: str, path: str) -> Iterator[Finding]:
     probe_folder(path)
+    if path.startswith("s3://"):
+        yield warning(what, f"{path}: Spark has a file system for s3:// only where a cluster brings one", f"Write s3a{path[2:]}.")
+        return
     yield ok(what, f"{path}: a probe file was written, read and removed")
 
 

@@ -8,6 +8,7 @@ from cdc_ops.core.operation.catalog_entry import CatalogEntry
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CatalogUnavailableError
 from cdc_ops.lake.table import catalog
+from cdc_ops.lake.table.catalog import lost_metastore
 
 ENTRY = CatalogEntry(table=TableName(schema="shop", name="orders"), path="/lake/shop/orders", name=("shop", "orders"))
 
@@ -30,3 +31,37 @@ def test_a_metastore_that_never_has_the_columns_is_an_error_and_the_registration
     monkeypatch.setattr(catalog, "_PATIENCE", 0.0)
     with pytest.raises(CatalogUnavailableError, match=r"did not have the columns"):
         catalog._tell_columns(session(*["of before"] * 9), ENTRY, "shop.orders new")
+
+
+class SparkError(Exception):
+    """An error as Spark raises it while the metastore is away: the reason is only in the causes' stack trace."""
+
+    _stackTrace = (
+        "Caused by: java.lang.reflect.InvocationTargetException\n"
+        "Caused by: MetaException(message:Could not connect to meta store using any of the URIs provided. Most recent failure:"
+        " org.apache.thrift.transport.TTransportException: java.net.UnknownHostException: metastore\n\tat org.apache.thrift"
+    )
+
+
+INSTANTIATE = (
+    "HiveException: java.lang.RuntimeException: Unable to instantiate org.apache.hadoop.hive.ql.metadata.SessionHiveMetaStoreClient"
+)
+
+
+def test_a_metastore_that_is_away_is_named_with_its_address_and_the_reason_which_spark_does_not_say() -> None:
+    spark = Mock(conf=Mock(get=Mock(return_value="thrift://metastore:9083")))
+    error = lost_metastore(spark, "Table shop.orders", SparkError(INSTANTIATE))
+    assert error is not None
+    assert (error.what, error.why) == (
+        "Table shop.orders failed: Hive's metastore thrift://metastore:9083 does not answer.",
+        "java.net.UnknownHostException: metastore",
+    )
+    assert error.retryable
+    assert lost_metastore(spark, "Table shop.orders", ValueError("another")) is None
+
+
+def test_registering_at_a_metastore_that_is_away_says_why_too() -> None:
+    assert (
+        catalog._unavailable(ENTRY, SparkError(INSTANTIATE)).why
+        == "Hive's metastore does not answer: java.net.UnknownHostException: metastore"
+    )

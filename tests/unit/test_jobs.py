@@ -76,3 +76,11 @@ def test_an_error_of_a_python_worker_is_told_with_what_its_traceback_ends_with(m
     error = result.tables[0].error
     assert error is not None
     assert [line.strip() for line in error["why"].splitlines()] == ["Job aborted.", "ModuleNotFoundError: no pyarrow"]
+
+
+def test_a_url_that_spark_has_no_file_system_for_is_told_in_words_and_not_by_a_stack_trace() -> None:
+    known = jobs._known(
+        Mock(), "Table shop.orders", RuntimeError('o76.sql: UnsupportedFileSystemException: No FileSystem for scheme "s3"\n at org')
+    )
+    assert known.what == "Table shop.orders failed: Spark has no file system for s3://."
+    assert (known.next, known.retryable) == ("Write s3a:// in its place.", False)

@@ -52,6 +52,17 @@ def test_secrets_and_config_maps_are_those_that_the_page_makes_and_no_secret_is_
     assert not [one for one in VALUES["env"] if re.search("PASSWORD|SECRET|KEY|LEDGER", one["name"])]
 
 
+def test_what_the_commands_put_into_config_maps_is_where_the_repository_and_a_new_project_have_it() -> None:
+    given = re.findall(r"--from-file=([^\s=]+)(?:\s|$)", PAGE)
+    assert given == ["dags/cdc_pipelines.py", "dags/pipelines/"]
+    assert all((ROOT / one).exists() for one in given)
+
+
+def test_commands_by_hand_go_to_a_deployment_that_the_chart_makes_with_any_executor() -> None:
+    """With a local executor its scheduler is a StatefulSet, unless `workers.persistence` is off."""
+    assert re.findall(r"kubectl exec (\S+)", PAGE) == ["deploy/airflow-api-server"]
+
+
 def test_the_mounts_are_where_dag_file_and_pipelines_are_looked_for() -> None:
     mounts = {one["name"]: one for one in VALUES["volumeMounts"]}
     folder = next(one["value"] for one in VALUES["env"] if one["name"] == "CDC_OPS_PIPELINES")

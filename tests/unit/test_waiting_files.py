@@ -41,7 +41,7 @@ def test_a_file_that_was_just_written_waits_for_settle_and_holds_back_those_behi
     os.utime(second, (LONG_AGO, LONG_AGO))
     idle = world.plan().new.idle
     written = datetime.fromtimestamp(first.stat().st_mtime, UTC)
-    assert f"t+0+0000000000.json waits since {written:%Y-%m-%d %H:%M:%S} UTC: it was written less than 1:00:00 ago ('min_file_age')" in idle
+    assert f"t+0+0000000000.json waits since {written:%Y-%m-%d %H:%M:%S} UTC: it was written less than 1h ago ('min_file_age')" in idle
     assert "1 file behind what waits is held back" in idle
 
 

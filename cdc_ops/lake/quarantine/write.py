@@ -14,6 +14,7 @@ from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.quarantine.read import RESOLVED
+from cdc_ops.lake.spark.expressions import EXACT_JSON
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
 from cdc_ops.lake.table.create import translated_conflicts
 
@@ -81,8 +82,8 @@ def set_rows_aside(spark: SparkSession, operation: Operation, path: str, rows: D
     """
     names = [F.col(quoted(column.name)) for column in operation.full_schema.columns]
     cursor = [F.col(quoted(name)) for name in operation.source.cursor.column_names]
-    raw = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
-    place = F.to_json(F.struct(*cursor)) if cursor else F.lit(None).cast("string")
+    raw = F.to_json(F.struct(*names), EXACT_JSON)
+    place = F.to_json(F.struct(*cursor), EXACT_JSON) if cursor else F.lit(None).cast("string")
     bad = rows.select(place.alias("position"), reason.alias("reason"), raw.alias("raw"))
     with shared_view(bad) as view, _writing(spark, operation) as session:
         sorted_rows = session.table(view).coalesce(1).sortWithinPartitions("raw", "position")

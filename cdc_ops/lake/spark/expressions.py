@@ -7,6 +7,7 @@ numbered.
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_
+from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -14,6 +15,13 @@ from pyspark.sql import functions as F
 from cdc_ops.core.schema.tables import Column as TableColumn
 from cdc_ops.core.schema.unsigned_bigints import LARGEST, is_narrow, too_large
 from cdc_ops.core.text import quoted
+
+EXACT_JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS[XXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How `to_json` writes rows whole: by itself it leaves NULLs out, and cuts times to milliseconds."""
 
 
 def numbered_keys(keys: Sequence[str]) -> list[Column]:

@@ -1,5 +1,6 @@
 """Tables in Spark's catalog: registered by SQL, by name and place. Nothing here writes a row, or is needed to read a table by its path."""
 
+import re
 import time
 from collections.abc import Iterable
 from typing import Final
@@ -11,6 +12,7 @@ from cdc_ops.core.operation.catalog_entry import CatalogEntry, CatalogResult, sa
 from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.errors import CatalogNameTakenError, CatalogUnavailableError, CdcError
 from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.spark.error_text import error_text
 from cdc_ops.lake.spark.session import private_session
 from cdc_ops.lake.sql_text import text_literal
 
@@ -24,6 +26,12 @@ _TELLS_COLUMNS: Final = {"spark.databricks.delta.catalog.update.enabled": "true"
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 0.1
 """Seconds."""
+
+_ADDRESS: Final = "spark.hadoop.hive.metastore.uris"
+_LOST: Final = r"Could not connect to meta store|SessionHiveMetaStoreClient|org\.apache\.thrift\.transport\.TTransportException"
+_REASON: Final = (
+    r"Could not connect to meta store[^\n]*?Most recent failure: (?:org\.apache\.thrift\.transport\.TTransportException: )?([^\n]+)"
+)
 
 
 def follow_catalog(spark: SparkSession, entry: CatalogEntry, operations: Iterable[OperationResult]) -> CatalogResult | None:
@@ -161,11 +169,43 @@ def _check_lasting(spark: SparkSession, entry: CatalogEntry) -> None:
         )
 
 
+def lost_metastore(spark: SparkSession, what: str, error: BaseException) -> CatalogUnavailableError | None:
+    """Returns the error for a metastore of Hive's that does not answer, None if an error says something else.
+
+    Spark asks it for each statement, whatever it is about, and names a class of Hive's as what failed.
+
+    Args:
+        spark: Any session, which knows the address.
+        what: What failed, such as "Table shop.orders".
+        error: What Spark raised.
+    """
+    reason = _lost(error)
+    if not reason:
+        return None
+    address = spark.conf.get(_ADDRESS, "") or ""
+    return CatalogUnavailableError(
+        f"{what} failed: Hive's metastore{f' {address}' if address else ''} does not answer.",
+        why=reason,
+        data="The operation is not committed, or the next try finds its commit; the watermark stays.",
+        next="Start the metastore, or correct 'spark: conf:' of the pipeline file (docs/catalog.md). The next run reads the same window.",
+    )
+
+
+def _lost(error: BaseException) -> str:
+    """Returns why a metastore does not answer, "" if an error says something else: the reason is deeper than what Spark says."""
+    text = error_text(error)
+    if not (found := re.search(_LOST, text)):
+        return ""
+    reason = re.search(_REASON, text)
+    return (reason.group(1) if reason else found.group()).strip()
+
+
 def _unavailable(entry: CatalogEntry, error: object) -> CatalogUnavailableError:
     lines = [line for line in str(error).splitlines() if line.strip()]
+    lost = _lost(error) if isinstance(error, BaseException) else ""
     return CatalogUnavailableError(
         f"{entry.table} cannot be registered as {'.'.join(entry.name)}.",
-        why=lines[0] if lines else type(error).__name__,
+        why=f"Hive's metastore does not answer: {lost}" if lost else lines[0] if lines else type(error).__name__,
         data="The rows are in the Delta table, at its path; the catalog may have the name without the newest columns.",
         next="Correct the catalog, its grants, or the name ('catalog', 'catalog_name'); the next run that writes the table tries again,"
         " and 'cdc-ops register' at once.",

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_ops.archives.base import HASHED, Archive, Listing
+from cdc_ops.config.fields.values import format_duration
 from cdc_ops.core.archive.completeness import Completeness, check_completeness, covers_of, origin
 from cdc_ops.core.archive.file_names import (
     BinlogName,
@@ -116,7 +117,7 @@ class ArchiveScan:
         why = (
             "it ends in the middle of a record, or its writer has not closed it"
             if file.path in self.unfinished
-            else f"it was written less than {self.min_file_age} ago ('min_file_age')"
+            else f"it was written less than {format_duration(self.min_file_age)} ago ('min_file_age')"
         )
         return f"{file.path} waits since {since:%Y-%m-%d %H:%M:%S} UTC: {why}"
 
