@@ -303,7 +303,7 @@ def arguments(description: str, servers: Sequence[str] = (), **defaults: int) ->
     """Reads the options of a measurement: one whole number each, and which server where there is a choice."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for name, default in defaults.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
+        parser.add_argument(f"--{name}", type=int, default=default, help="a whole number")
     if servers:
         parser.add_argument("--server", choices=servers, default=servers[0])
     return parser.parse_args()

@@ -178,14 +178,14 @@ def units(cost: Costs) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--tables", type=int, default=10_000)
-    parser.add_argument("--terabytes", type=float, default=10)
+    parser.add_argument("--tables", type=int, default=10_000, help="of the pipeline; the ledger is measured with that many lines")
+    parser.add_argument("--terabytes", type=float, default=10, help="in all tables")
     parser.add_argument("--changes", type=float, default=1e9, help="changed rows a day")
     parser.add_argument("--minutes", type=int, nargs="+", default=[15, 60], help="between two runs")
     parser.add_argument("--per-job", type=int, nargs="+", default=[20, 100], help="tables_per_job")
     parser.add_argument("--planned", type=int, default=1_000, help="tables that are planned to learn what one costs")
     parser.add_argument("--files", type=int, default=100_000, help="files of the archive that is listed")
-    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=2, help="of each measurement")
     options = parser.parse_args()
     with sqlite_ledger() as (url, grown):
         sqlite = ledger_costs(url, options.tables, grown)

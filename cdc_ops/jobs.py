@@ -53,6 +53,7 @@ Progress = Callable[[str], None]
 
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _NOT_COMMITTED: Final = "The operation is not committed, or the next try finds its commit; the watermark stays."
+_PLANNED: Final = "; 'cdc-ops state rebuild' then discards the operation, which was planned with the old place"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +323,7 @@ def _known(spark: SparkSession, what: str, error: Exception) -> CdcError:
     return (
         lost_server(spark, error)
         or lost_metastore(spark, what, error)
-        or unknown_store(what, error, data=_NOT_COMMITTED)
+        or unknown_store(what, error, data=_NOT_COMMITTED, then=_PLANNED)
         or _unexpected(what, error)
     )
 

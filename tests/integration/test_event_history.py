@@ -137,6 +137,11 @@ def test_the_command_tells_the_rows_of_a_time(followed: Shop, tmp_path: Path, mo
     assert shown.exit_code == 0, shown.output
     rows = (json.loads(line) for line in shown.stdout.splitlines())
     assert {row["id"]: (row["name"], f"{row['price']:.2f}") for row in rows} == followed.states[300]
+    folder = str(tmp_path / "state")
+    ends = ["--at", followed.at(300).isoformat(), "--pipelines", str(tmp_path)]
+    written = CliRunner().invoke(app, ["as-of", table, *ends, "--delta", folder])
+    assert f"are in {folder}" in written.output.replace("\n", "")
+    assert plain_rows(followed.world.spark.read.format("delta").load(folder)) == followed.states[300]
     early = CliRunner().invoke(app, ["as-of", table, "--at", "2023-01-01T00:00:00Z", "--pipelines", str(tmp_path)])
     assert (early.exit_code, "its event history begins at 2023-11-14" in early.output.replace("\n", " ")) == (4, True), early.output
 

@@ -1,5 +1,6 @@
 """The blocks of README and docs/ hold what somebody who types them needs: they load, they parse, and what they name exists."""
 
+import argparse
 import ast
 import copy
 import functools
@@ -131,6 +132,26 @@ def test_modules_and_targets_that_a_page_runs_exist(page: Path) -> None:
     targets = re.findall(r"^([a-z0-9-]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
     called = re.findall(r"`make ([a-z][a-z0-9-]*)", text) + re.findall(r"^make ([a-z][a-z0-9-]*)", text, re.MULTILINE)
     assert set(called) <= set(targets)
+
+
+PROGRAMS = re.compile(r"python -m ((?:benchmarks|tests\.soak)[\w.]*)([^`\n#]*)")
+
+
+@pytest.mark.parametrize("page", [page for page in HOW_TOS if PROGRAMS.search(text_of(page))], ids=name_of)
+def test_programs_of_the_repository_take_the_options_that_a_page_gives_them(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is started and ended once it has read its options; without options there is nothing that it could refuse."""
+    parse = argparse.ArgumentParser.parse_args
+
+    def parsed_only(self: argparse.ArgumentParser) -> None:
+        parse(self)
+        raise EOFError
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parsed_only)
+    for module, options in PROGRAMS.findall(text_of(page)):
+        if options.strip():
+            monkeypatch.setattr("sys.argv", [module, *shlex.split(options)])
+            with pytest.raises(EOFError):
+                importlib.import_module(module).main()
 
 
 def test_pages_run_modules_and_targets() -> None:

@@ -6,6 +6,7 @@ import typer
 
 from cdc_ops.cli.commands.pipelines import Folder, Json, One, Quiet, app, guarded, run_all
 from cdc_ops.cli.help_format import WHICH_COMMAND
+from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.session import LocalSpark, new_request
@@ -43,6 +44,8 @@ def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as i
 
             rows = rows_at(spark.session(), path, at, history=root, apply_as_deletes=settings.apply.apply_as_deletes if settings else "")
             write_rows(rows, target, kind="delta" if delta else "parquet" if parquet else "json")
+    if target:
+        render.err.print(f"{table}: the rows at {at} are in {target}", highlight=False, soft_wrap=True)
 
 
 @app.command(epilog=WHICH_COMMAND)

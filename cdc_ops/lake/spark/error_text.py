@@ -17,21 +17,17 @@ def error_text(error: BaseException | None) -> str:
     return "".join(parts)
 
 
-def unknown_store(what: str, error: BaseException, *, data: str) -> EnvironmentSetupError | None:
+def unknown_store(what: str, error: BaseException, *, data: str, then: str = "") -> EnvironmentSetupError | None:
     """Returns the error for a URL that Spark has no file system for, None if an error says something else.
 
     Args:
         what: What failed, such as "Table shop.orders".
         error: What Spark raised.
         data: What that means for the data.
+        then: What is to be done besides, once there is another URL.
     """
     found = re.search(r'No FileSystem for scheme "?(\w+)', error_text(error))
     if found is None:
         return None
-    return EnvironmentSetupError(
-        f"{what} failed: Spark has no file system for {found[1]}://.",
-        data=data,
-        next="Write s3a:// in its place."
-        if found[1] == "s3"
-        else f"Give Spark the jars that read {found[1]}://, or choose another folder.",
-    )
+    way = "Write s3a:// in its place" if found[1] == "s3" else f"Give Spark the jars for {found[1]}://, or choose another folder"
+    return EnvironmentSetupError(f"{what} failed: Spark has no file system for {found[1]}://.", data=data, next=f"{way}{then}.")
