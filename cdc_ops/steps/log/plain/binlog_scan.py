@@ -16,16 +16,14 @@ import pyarrow as pa
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.binlog_sequence import binlog_name, facts_of
-from cdc_ops.core.binlog.event_stream import RawEvent
-from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, read_header
-from cdc_ops.core.binlog.file_scan import read_gtid
-from cdc_ops.decode.compiler import Bytes, Int64s
+from cdc_ops.decode.compiler import Bytes
 from cdc_ops.errors import CdcError
 from cdc_ops.formats.binlog.decoder import BadRows, BinlogFile, Change, Definition
 from cdc_ops.formats.binlog.table_map import TableMap
 from cdc_ops.formats.binlog.texts import record_of
 from cdc_ops.formats.fast_binlog.change_batches import Changes, LeftEvents
 from cdc_ops.formats.fast_binlog.changes import TableChanges
+from cdc_ops.formats.fast_binlog.commit_times import CommitTimes
 from cdc_ops.formats.fast_binlog.mapped_files import mapped_content
 from cdc_ops.formats.fast_binlog.plain import PlainBinlog, left_rows, plain_rows
 from cdc_ops.formats.fast_binlog.quick_scan import scan_content
@@ -60,7 +58,7 @@ def _scanned(tasks: Sequence[ScanTask], files: Sequence[FileTask], archive: Arch
         binlog = BinlogFile(name=path, open_file=open_again, scan=scan_content(path, data))
         if binlog.scan.size != data.size:
             raise ValueError("the file changed while it was read")
-        committed = _Commits(data, checksummed=binlog.scan.description.checksummed)
+        committed = CommitTimes(data, checksummed=binlog.scan.description.checksummed)
         found, tables = list[FileScan](), list[_Table]()
         for file in files:
             task = tasks[file.table]
@@ -76,33 +74,10 @@ def _scanned(tasks: Sequence[ScanTask], files: Sequence[FileTask], archive: Arch
     return [*found, *(table.finished() for table in tables)]
 
 
-class _Commits:
-    """When the transactions of a file were committed."""
-
-    def __init__(self, data: Bytes, *, checksummed: bool) -> None:
-        self._data = data
-        self._behind = CHECKSUM_SIZE if checksummed else 0
-        self._known: dict[int, int] = {}
-
-    def of(self, offsets: Int64s) -> Int64s:
-        """Returns microseconds since 1970, by the offsets of the events that begin transactions."""
-        own, places = np.unique(offsets, return_inverse=True)
-        return np.array([self._of(int(offset)) for offset in own], np.int64)[places]
-
-    def _of(self, offset: int) -> int:
-        if offset < 0:
-            raise ValueError("its transactions begin without GTID events")
-        if offset not in self._known:
-            header = read_header(self._data[offset : offset + HEADER_SIZE].tobytes())
-            event = RawEvent(offset, 0, header, self._data[offset : offset + header.size - self._behind].tobytes())
-            self._known[offset] = read_gtid(event).committed or header.time * 1_000_000
-        return self._known[offset]
-
-
 class _Table:
     """What a file holds of one table."""
 
-    def __init__(self, task: ScanTask, file: FileTask, form: PlainBinlog, binlog: BinlogFile, data: Bytes, committed: _Commits) -> None:
+    def __init__(self, task: ScanTask, file: FileTask, form: PlainBinlog, binlog: BinlogFile, data: Bytes, committed: CommitTimes) -> None:
         self.name = (task.schema.table.schema, task.schema.table.name)
         self.left = LeftEvents(settled=form.settled)
         self._task, self._file, self._form, self._binlog, self._data, self._committed = task, file, form, binlog, data, committed
