@@ -311,7 +311,7 @@ def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as
     report = world.run(execute_with=runs_twice_and_leaves_no_report)
     [run] = report.runs
     assert (report.failures, run.result.counts.quarantined) == ((), 1)
-    assert "1 records are in quarantine" in run.messages.message
+    assert "1 record is in quarantine" in run.messages.message
     assert any("quarantine list" in text for text in report.warnings)
     assert world.lake("items", "id") == [(1,)]
     place = quarantine_path(world.pipeline, world.name("items"))

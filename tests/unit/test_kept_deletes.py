@@ -1,6 +1,7 @@
 """Soft deletes, as far as they are decided without Spark: what the plan alters, keeps and refuses, and what the statement says."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,6 +77,16 @@ def test_a_hard_table_gets_the_column_whatever_its_policy_for_the_sources_change
     assert [(change.column, change.after) for change in planned.changes] == [(DELETED_COLUMN, "boolean")]
     assert "backfill --pipeline shop --table shop.orders --columns _deleted" in planned.notes[-1]
     assert planned.schema == SCHEMA
+
+
+def test_a_run_that_fills_a_new_column_for_all_rows_does_not_name_the_command_that_would() -> None:
+    fills = replace(RUN, kind=RunKind.BACKFILL, columns=(DELETED_COLUMN,))
+    [note] = apply_schema_policy(source_table(Deletes.SOFT), head(SCHEMA_DDL), fills).notes
+    assert note.endswith("it is added as boolean, and this run fills it")
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    of_a_day = replace(fills, since=day, until=day + timedelta(days=1))
+    [note] = apply_schema_policy(source_table(Deletes.SOFT), head(SCHEMA_DDL), of_a_day).notes
+    assert note.endswith("--columns _deleted"), "rows outside the range keep NULL"
 
 
 @pytest.mark.parametrize("recorded", [True, False])

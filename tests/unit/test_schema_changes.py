@@ -38,10 +38,12 @@ def kinds(now: TableSchema, renamed: tuple[tuple[str, str], ...] = ()) -> list[t
 
 
 def decided(policy: SchemaPolicy, now: TableSchema, **parts: Any) -> Decision:
-    renamed, recorded = parts.get("renamed", ()), parts.get("recorded", Recorded())
+    renamed, recorded, filled = parts.get("renamed", ()), parts.get("recorded", Recorded()), parts.get("filled", ())
     changes = compare_columns(STORED, now, renamed)
     changes += compare_keys(recorded.keys, parts.get("keys", ("id",)), changes)
-    return decide(SchemaSettings(pipeline="shop", policy=policy, renamed=renamed), now, changes, recorded, ("id", "updated_at"))
+    return decide(
+        SchemaSettings(pipeline="shop", policy=policy, renamed=renamed, filled=filled), now, changes, recorded, ("id", "updated_at")
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,6 +165,12 @@ def test_evolve_adds_and_widens_and_reads_what_fits_in_the_stored_type() -> None
     assert "cdc-ops backfill --pipeline shop --table shop.orders --columns note" in text
     assert "column name was dropped at the source" in text
     assert "stays decimal(10,2)" in text
+
+
+def test_only_columns_that_the_run_does_not_fill_are_told_with_the_command_that_fills_them() -> None:
+    note, kind = decided(EVOLVE, changed(note="string", kind="string"), filled=("NOTE",)).notes
+    assert note.endswith("is new: it is added as string, and this run fills it")
+    assert kind.endswith("to fill them: cdc-ops backfill --pipeline shop --table shop.orders --columns kind")
 
 
 def test_decimals_that_grow_in_one_direction_and_shrink_in_the_other_are_stored_with_room_for_both() -> None:

@@ -108,7 +108,8 @@ class Counts:
     @property
     def warning(self) -> str:
         """What the run says of values and records that are not in the table as they came, "" if there is nothing to say."""
-        aside = f"{self.quarantined:,} records are in quarantine: 'cdc-ops quarantine list' says why" if self.quarantined else ""
+        records = "record is" if self.quarantined == 1 else "records are"
+        aside = f"{self.quarantined:,} {records} in quarantine: 'cdc-ops quarantine list' says why" if self.quarantined else ""
         behind = f"{self.behind:,} events are older than the newest that the table had, and changed nothing newer" if self.behind else ""
         reread = "; ".join(f"the landed rows were damaged ({why}), so the same window was read again" for why in self.reread)
         lines = "line of the files is" if self.blank == 1 else "lines of the files are"

@@ -82,21 +82,22 @@ class SchemaChange:
         """True if the Delta table must be altered before rows with the new column can be written."""
         return self.kind in (ChangeKind.ADDED, ChangeKind.RENAMED, ChangeKind.WIDENED)
 
-    def meaning(self, pipeline: str, table: TableName, *, declared: bool = False, fills: bool = True) -> str:
+    def meaning(self, pipeline: str, table: TableName, *, declared: bool = False, fills: bool = True, filled: bool = False) -> str:
         """Returns one sentence: how the change is applied, and what it means for existing rows.
 
         Args:
             pipeline, table: For the command that fills a new column.
             declared: There is no source to read anything from.
             fills: Single columns of the table can be read again.
+            filled: The run that finds the change reads a new column for all rows.
         """
         match self.kind:
             case ChangeKind.ADDED:
-                added = f"column {self.column} ({self.declared}) is new: it is added as {self.after}; existing rows have NULL in it"
-                if self.nulls or declared:
-                    return f"{added}{self.nulls}"
+                added = f"column {self.column} ({self.declared}) is new: it is added as {self.after}"
                 command = f"; to fill them: cdc-ops backfill --pipeline {pipeline} --table {table} --columns {self.column}"
-                return f"{added} until they change{command if fills else ''}"
+                until = self.nulls if self.nulls or declared else f" until they change{command if fills else ''}"
+                done = filled and not self.nulls and not declared
+                return f"{added}, and this run fills it" if done else f"{added}; existing rows have NULL in it{until}"
             case ChangeKind.DROPPED:
                 return f"column {self.column} was dropped at the source: the lake keeps it with its values, new rows have NULL in it"
             case ChangeKind.RENAMED:
@@ -134,6 +135,7 @@ class SchemaSettings:
         renamed: Old and new names of columns that were renamed at the source.
         declared: The columns are those of the pipeline file, and there is no source to read anything from again.
         fills: Single columns of the table can be read again for all rows.
+        filled: The columns that this run reads again for all rows.
     """
 
     pipeline: str
@@ -141,6 +143,7 @@ class SchemaSettings:
     renamed: tuple[tuple[str, str], ...] = ()
     declared: bool = False
     fills: bool = True
+    filled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,11 +308,13 @@ def _refused(policy: SchemaPolicy, changes: tuple[SchemaChange, ...], news: bool
 
 def _notes(settings: SchemaSettings, table: TableName, changes: tuple[SchemaChange, ...], left_out: set[str]) -> tuple[str, ...]:
     frozen = f"is new at the source and is not copied: schema_changes is '{settings.policy}'"
+    filled_here = {name.lower() for name in settings.filled}
 
     def told(change: SchemaChange) -> str:
         if change.column in left_out:
             return f"column {change.column} ({change.declared}) {frozen}"
-        return change.meaning(settings.pipeline, table, declared=settings.declared, fills=settings.fills)
+        filled = change.column.lower() in filled_here
+        return change.meaning(settings.pipeline, table, declared=settings.declared, fills=settings.fills, filled=filled)
 
     return tuple(map(told, changes))
 

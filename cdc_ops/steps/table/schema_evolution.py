@@ -61,18 +61,17 @@ def apply_schema_policy(source_table: SourceTable, head: LakeHead | None, reques
     check_request(source_table.stored_as, source_table.config, head, request)
     if request.mode is ResyncMode.FULL:
         return replace(source_table, fingerprint=source_table.schema.fingerprint, schema=replacing_schema(source_table, head))
+    filled = request.columns if request.since is None else ()  # of a range, other rows keep NULL
     try:
-        decision = _decision(source_table, head)
+        decision = _decision(source_table, head, filled)
     except SchemaChangedError as error:
         raise _asking(error, source_table) from None
     _check_columns(source_table, decision.schema, request.columns)
     marker = source_table.config.settings.deleted_column
     declared = source_table.pipeline.source.is_declared
     marks = (*deleted_column_changes(marker, head), *metadata_column_changes(source_table.stored_as, marker, head, declared=declared))
-    notes = (
-        *decision.notes,
-        *(change.meaning(source_table.config.pipeline, source_table.config.table, declared=declared) for change in marks),
-    )
+    place = (source_table.config.pipeline, source_table.config.table)
+    notes = (*decision.notes, *(change.meaning(*place, declared=declared, filled=change.column in filled) for change in marks))
     return replace(
         source_table,
         schema=decision.schema,
@@ -189,7 +188,7 @@ def _with_width_of_table(source_table: SourceTable, head: LakeHead | None, reque
     return replace(source_table, schema=schema_as_stored(source_table.schema, head.columns))
 
 
-def _decision(source_table: SourceTable, head: LakeHead | None) -> Decision:
+def _decision(source_table: SourceTable, head: LakeHead | None, filled: tuple[str, ...] = ()) -> Decision:
     settings = source_table.config.settings
     if head is not None:
         source_table = replace(source_table, schema=schema_as_stored(source_table.schema, head.columns))
@@ -201,6 +200,7 @@ def _decision(source_table: SourceTable, head: LakeHead | None) -> Decision:
         renamed=settings.values.renamed,
         declared=source_table.pipeline.source.is_declared,
         fills=can_fill_columns(source_table.stored_as, source_table.keys) and not source_table.reads_changes,
+        filled=filled,
     )
     renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
     changes = compare_columns(
