@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -17,6 +17,8 @@ from cdc_ops.cli import app
 from cdc_ops.core.events.event_history import EventHistory, generation_path
 from cdc_ops.core.operation.run_request import ResyncMode
 from cdc_ops.core.pipeline.paths import history_root
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.declared_tables import DeclaredTable, TypeDialect
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ChangesUnavailableError, HistoryUnavailableError
 from cdc_ops.steps import merge as merge_step
@@ -37,6 +39,8 @@ archive:
   accept_losses: [truncate=dropped, fractions=cut]
 tables: {{{table}: {{method: log, event_history: true}}}}
 """
+COLUMNS = (("id", "int(11) primary key"), ("name", "varchar(20)"), ("price", "decimal(8,2)"))
+"""The table, as a pipeline file declares it whose source is gone."""
 Rows = dict[int, tuple[str | None, str]]
 
 
@@ -219,7 +223,15 @@ def test_a_table_is_rebuilt_from_events_and_from_rows_of_other_reads(mariadb: Ma
     world.configure(event_history=True)  # so it starts again
     shop.happen(1)
     shop.deliver(shop.events[-1:])
-    assert plain_rows(cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))) == lake(shop)
+    expected = lake(shop)
+    assert plain_rows(cdc_ops.as_of(spark, world.path("items"), datetime.now(UTC))) == expected
+    world.sql("DROP TABLE items")  # the source is gone: the pipeline file says what it had
+    declared = DeclaredTable(name=str(world.name("items")), columns=COLUMNS)
+    source = SourceConfig(kind=SourceKind.NONE, dialect=TypeDialect.MYSQL, tables=(declared,))
+    world.pipeline = replace(world.pipeline, source=source)
+    spark.sql(f"DELETE FROM delta.`{world.path('items')}`").collect()
+    assert counts(world.resync(ResyncMode.REPLAY))[0] == len(expected)
+    assert lake(shop) == expected
 
 
 def killed(*_: object) -> None:

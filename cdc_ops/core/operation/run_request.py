@@ -59,9 +59,9 @@ class ResyncMode(enum.StrEnum):
     RANGE = "range"
     FULL = "full"
     REPLAY = "replay"
-    """Reads nothing at the source: the table's event history is applied again."""
+    """Reads no row at the source: the table's event history is applied again."""
     QUARANTINE = "quarantine"
-    """Reads nothing at the source: records of the archive that were set aside are read again, by the settings of now."""
+    """Reads no row at the source: records of the archive that were set aside are read again, by the settings of now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
