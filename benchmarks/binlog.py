@@ -14,38 +14,23 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
-
-from benchmarks._harness import BENCH, DATABASE, cpu_of, family, report, running_server
+from benchmarks._binlog_rows import scanned, target_of
+from benchmarks._binlog_spark import on_cores
+from benchmarks._harness import BENCH, DATABASE, report, running_server
+from benchmarks._rates import Rate, measured
 from benchmarks._rows import FILL, create
 from cdc_ops.core.binlog.event_stream import EventStream
 from cdc_ops.core.binlog.events import HEADER_SIZE, EventType
 from cdc_ops.decode import warm_up
 from cdc_ops.decode.compiler import Bytes
-from cdc_ops.decode.program import Field, Program
 from cdc_ops.dev import mariadb_binlog
 from cdc_ops.formats.binlog.decoder import BinlogFile, RowChange
-from cdc_ops.formats.binlog.files import open_binlog
-from cdc_ops.formats.fast_binlog.change_batches import Target
 from cdc_ops.formats.fast_binlog.changes import TableChanges
-from cdc_ops.formats.fast_binlog.data_source import BinlogDataSource
-from cdc_ops.formats.fast_binlog.quick_scan import scan_content
 
-COLUMNS: Final = {
-    **{"id": "decimal(20,0)", "customer_id": "int", "status": "string", "total": "decimal(12,2)", "currency": "string"},
-    **{"quantity": "smallint", "weight": "double", "note": "string", "express": "tinyint", "ordered_on": "date"},
-    **{"created_at": "timestamp_ntz", "updated_at": "timestamp_ntz"},
-}
 TABLES: Final = 20
 STATEMENT_ROWS: Final = {"one": 100_000, "twenty": 2_500}
 SLOW_ROWS: Final = 50_000
@@ -72,47 +57,6 @@ public class Peer {
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """The best of some equal runs, by processor seconds."""
-
-    name: str
-    rows: int
-    wall: float
-    processor: float
-
-    @property
-    def per_processor_second(self) -> float:
-        return self.rows / self.processor
-
-    @property
-    def per_second(self) -> float:
-        return self.rows / self.wall
-
-    def line(self) -> str:
-        return (
-            f"{self.name:<46} {self.per_processor_second:>12,.0f} rows in a processor second,"
-            f" {self.rows:>9,} rows in {self.wall:6.2f} s ({self.processor:.2f} s of processor time)"
-        )
-
-
-def measured(name: str, work: Callable[[], int], repeats: int = 3) -> Rate:
-    """Measures this process and its children."""
-    found = []
-    for _ in range(repeats):
-        used, start = processor_seconds(), time.monotonic()
-        rows = work()
-        found.append(Rate(name, rows, time.monotonic() - start, processor_seconds() - used))
-    best = min(found, key=lambda rate: rate.processor)
-    print(best.line(), flush=True)
-    return best
-
-
-def processor_seconds() -> float:
-    ended = os.times()
-    return ended.children_user + ended.children_system + sum(cpu_of(pid) for pid in family(os.getpid()))
-
-
 def files(rows: int) -> dict[str, Path]:
     """Makes the files unless they are there: closed binlogs with inserts of one table, and of twenty in turn."""
     folder = BENCH / f"binlogs-{rows}"
@@ -132,16 +76,6 @@ def files(rows: int) -> dict[str, Path]:
             server.execute("FLUSH BINARY LOGS")
             path.write_bytes((server.data / str(begun)).read_bytes())
     return made
-
-
-def scanned(path: Path) -> tuple[BinlogFile, Bytes]:
-    data = np.memmap(path, np.uint8, "r")
-    return BinlogFile(name=str(path), open_file=open_binlog(str(path)), scan=scan_content(str(path), data)), data
-
-
-def target_of(table: str) -> Target:
-    program = Program.of([Field.of(column, ddl) for column, ddl in COLUMNS.items()])
-    return Target(database=DATABASE, table=table, program=program)
 
 
 def kernels(file: BinlogFile, data: Bytes, table: str) -> int:
@@ -205,68 +139,6 @@ def java(file: BinlogFile, jars: Path) -> Rate:
     return best
 
 
-class HandOver(DataSource):
-    """The same rows without a file: each task makes its batch once, and hands it over again and again. It is what Spark alone takes."""
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return HandOverReader({name: int(value) for name, value in self.options.items() if name in ("rows", "tasks")}, self.options["file"])
-
-
-class HandOverReader(DataSourceReader):
-    def __init__(self, sizes: dict[str, int], file: str) -> None:
-        self._sizes = sizes
-        self._file = file
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(number) for number in range(self._sizes["tasks"])]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        batch, left = first_batch(Path(self._file)), self._sizes["rows"] // self._sizes["tasks"]
-        while left > 0:
-            yield batch.slice(0, left)
-            left -= batch.num_rows
-
-
-def first_batch(path: Path) -> pa.RecordBatch:
-    file, data = scanned(path)
-    return next(TableChanges(file.name, data, file.scan, target_of("orders")).read(4, file.scan.complete_to)).rows
-
-
-def through_spark(path: Path, cores: int) -> tuple[Rate, Rate]:
-    """Reads the table through the data source, once before it is measured, and throws the rows away; then its batches without reading."""
-    builder = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.ui.enabled", False)
-        .config("spark.driver.memory", "1g")
-        .config("spark.ui.showConsoleProgress", False)
-    )
-    with closing(_Stopped(builder.getOrCreate())) as session:
-        session.spark.sparkContext.setLogLevel("ERROR")
-        session.spark.dataSource.register(BinlogDataSource)
-        reader = session.spark.read.format("mysql_binlog").schema(", ".join(f"{name} {ddl}" for name, ddl in COLUMNS.items()))
-        rows = reader.options(table=f"{DATABASE}.orders", splitBytes=str(8 << 20)).load(str(path))
-        count, tasks = rows.count(), rows.rdd.getNumPartitions()
-        session.spark.dataSource.register(HandOver)
-        ready = session.spark.read.format("HandOver").schema(rows.schema).options(rows=count, tasks=tasks, file=str(path)).load()
-        assert count - tasks < ready.count() <= count
-
-        def read(frame: DataFrame) -> int:
-            frame.write.format("noop").mode("overwrite").save()
-            return count
-
-        name = f"{cores} core{'s' * (cores > 1)}"
-        read(rows)
-        return measured(f"through Spark, {name}", lambda: read(rows)), measured(f"the hand-over alone, {name}", lambda: read(ready))
-
-
-@dataclass(frozen=True, slots=True)
-class _Stopped:
-    spark: SparkSession
-
-    def close(self) -> None:
-        self.spark.stop()
-
-
 def whole(path: Path, table: str) -> int:
     """What a task and the plan before it do: the scan, and the decoding."""
     return kernels(*scanned(path), table)
@@ -305,7 +177,7 @@ def main() -> int:
         for peer in peers(one[0], chosen.rows, chosen)
     ]
     lines.append(f"all tables / one of twenty: {alone.processor / few.processor:.1f}, with the scan {own.processor / some.processor:.1f}")
-    (first, _), (second, ready) = (through_spark(made["one"], cores) for cores in (1, 2))
+    (first, _), (second, ready) = (on_cores(made["one"], cores) for cores in (1, 2))
     lines.append(f"through Spark, two cores / one: {second.per_second / first.per_second:.2f} by the wall")
     lines.append(
         f"through Spark / the hand-over alone, two cores: {second.wall / ready.wall:.2f} by the wall,"
