@@ -1,6 +1,6 @@
 """Snapshot of a table into Delta by `cdc-ops run`, beside the raw client that reads the same rows and throws them away.
 
-Two times are measured: that of the whole process, and that of the operation in a Spark session that has done one before, with each reader.
+Two times are measured: that of the whole process, and that of the operation in a Spark session that has done some before, with each reader.
 """
 
 import os
@@ -66,12 +66,14 @@ READERS = ("jdbc", "native")
 
 
 def warm_operation(bench: Bench, table: str, reader: str) -> tuple[float, float]:
-    """Returns the seconds, by the wall and of the processors, of the second of two equal operations in one Spark session.
+    """Returns the seconds, by the wall and of the processors, of the last of four equal operations in one Spark session.
+
+    Java compiles for three of them, as a server that lives on does for its first ones.
 
     Not in it, and in the whole process: the interpreter, the start of Spark, its first compilation, the plan and the ledger.
     """
     folder = bench.folder / "operation"
-    command = [sys.executable, "-m", "benchmarks._operation", table, str(folder), "2", reader]
+    command = [sys.executable, "-m", "benchmarks._operation", table, str(folder), "4", reader]
     wall, processor = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.split()[-2:]
     return float(wall), float(processor)
 
@@ -131,7 +133,7 @@ def main() -> None:
             raw.line(),
             snapshot.line(),
             *(operation_line(reader, runs, raw.median) for reader, runs in operations.items()),
-            "  (second of two in one session: read, write, commit; without the starts of Python and Spark, the plan and the ledger)",
+            "  (the last of four in one session: read, write, commit; without the starts of Python and Spark, the plan and the ledger)",
             f"whole process: ratio {snapshot.median / raw.median:.2f}   (pair by pair {min(pairs):.2f} .. {max(pairs):.2f})",
             f"{rate}; {folder_bytes(bench.lake) / 1e6:,.0f} MB of Parquet",
             f"lake = source: {count:,} rows, checksum {total}",

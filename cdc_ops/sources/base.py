@@ -29,11 +29,15 @@ class NativeColumn:
         name: In the result.
         carried: Type in which it travels, as Spark's DDL: that of the JDBC read.
         form: How the reader makes that of what the server sends; "" = as the type is written.
+        stored: Type in which it is stored, as Spark's DDL.
+        finish: How a task makes the stored value of a plain one that travelled (`cdc_ops.decode.stored`); "" = only Spark can.
     """
 
     name: str
     carried: str
     form: str = ""
+    stored: str = ""
+    finish: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,6 +193,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         unknown=UnknownTables.total(c.unknown for c in counts),
         reread=tuple(dict.fromkeys(why for c in counts for why in c.reread)),
         widened=tuple(dict.fromkeys(name for c in counts for name in c.widened)),
+        not_by_tasks=tuple(dict.fromkeys(why for c in counts for why in c.not_by_tasks)),
         blank=sum(c.blank for c in counts),
     )
 

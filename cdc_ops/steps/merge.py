@@ -35,6 +35,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
 from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_aside_bad_records
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
+from cdc_ops.steps.query.native_files import files_of
 from cdc_ops.steps.query.native_rows import failed_task
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured, split
@@ -159,7 +160,8 @@ def _read_directly(request: BatchRequest) -> Batch:
     """Returns rows of the source that the statement reads while it writes."""
     operation = request.operation
     read = request.source.jdbc_read(operation.full_schema, operation.slices)
-    return request.batch_of(read_with_null_counts(request.spark, read, operation.full_schema, operation.source_keys))
+    rows = read_with_null_counts(request.spark, read, operation.full_schema, operation.source_keys)
+    return replace(request.batch_of(rows), files=files_of(read.native, operation, rows))
 
 
 def _reads_while_it_writes(operation: Operation) -> bool:

@@ -78,7 +78,7 @@ class Counts:
     """Rows of one operation: read, what they did to the table, which values became NULL, what was set aside, came late or lacks columns.
 
     `reread` has, for each window that was read again although it had been landed, why. `widened` are the columns whose BIGINT did not hold
-    a value.
+    a value. `not_by_tasks` has why Spark read rows once more to write them, because its tasks could not.
     """
 
     read: int = 0
@@ -94,6 +94,7 @@ class Counts:
     reread: tuple[str, ...] = ()
     blank: int = 0
     widened: tuple[str, ...] = ()
+    not_by_tasks: tuple[str, ...] = ()
 
     def with_landed(self, manifest: Manifest) -> "Counts":
         """Returns the counts of a commit with what landing its rows has shown; of events, what was read is the events."""
@@ -115,7 +116,8 @@ class Counts:
         lines = "line of the files is" if self.blank == 1 else "lines of the files are"
         blank = f"{self.blank:,} {lines} empty, where the tool writes none: they count as records and change nothing" if self.blank else ""
         wide = f"widened from BIGINT to DECIMAL(20,0), for values above 2^63 - 1: {', '.join(self.widened)}" if self.widened else ""
-        texts = (reread, wide, self.nulled.warning, aside, behind, blank, self.unknown.warning, self.columns.warning)
+        spark = "; ".join(f"Spark read the rows once more and wrote them, because tasks could not ({why})" for why in self.not_by_tasks)
+        texts = (reread, spark, wide, self.nulled.warning, aside, behind, blank, self.unknown.warning, self.columns.warning)
         return "; ".join(filter(None, texts))
 
 

@@ -42,6 +42,7 @@ class TypeMapping:
         refusal: Why a column of this type is not copied at all, "" = it is.
         native: Expression of the source's dialect for the native reader, whose form then makes the value that travels; "" = `template`.
         form: How the native reader makes the value that travels of what the server sends; "" = as the type that travels is written.
+        finish: How plain values that travel are stored without Spark (`cdc_ops.decode.stored`); "" = as they are, if there is no decoder.
     """
 
     delta_type: str
@@ -54,6 +55,7 @@ class TypeMapping:
     refusal: str = ""
     native: str = ""
     form: str = ""
+    finish: str = ""
 
     @property
     def carried_as(self) -> str:
@@ -125,6 +127,7 @@ _DAYS: Final = TypeMapping(
     decoder=f"date_from_unix_date({COLUMN} - IF({COLUMN} < 60, 719529, 719528))",
     native=COLUMN,
     form="days",
+    finish="days",
 )
 _LEAP_OF_YEAR_0: Final = -62162035200000000
 """0000-03-01 in microseconds since 1970."""
@@ -141,6 +144,7 @@ _WALL_CLOCK: Final = TypeMapping(
     ),
     native=COLUMN,
     form="wall_clock",
+    finish="wall_clock",
 )
 _INSTANT: Final = TypeMapping(
     delta_type="timestamp",
@@ -150,6 +154,7 @@ _INSTANT: Final = TypeMapping(
     unstorable=f"{COLUMN} = 0",  # zero is the one TIMESTAMP that is none
     native=COLUMN,
     form="instant",
+    finish="instant",
 )
 UNSIGNED_BIGINT_WIDE: Final = TypeMapping(
     delta_type="decimal(20,0)",
@@ -159,6 +164,7 @@ UNSIGNED_BIGINT_WIDE: Final = TypeMapping(
     decoder=(
         f"IF({COLUMN} >= 0, CAST({COLUMN} AS DECIMAL(20,0)), CAST(CAST({COLUMN} AS DECIMAL(20,0)) + 18446744073709551616 AS DECIMAL(20,0)))"
     ),
+    finish="unsigned",
 )
 """Of columns that have a value which a BIGINT does not hold; what others are read with, `core.schema.unsigned_bigints` says."""
 _UNSIGNED_BIGINT: Final = replace(UNSIGNED_BIGINT_WIDE, delta_type="bigint")

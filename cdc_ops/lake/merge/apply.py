@@ -27,7 +27,7 @@ from cdc_ops.errors import DuplicateKeyError, LakeConflictError
 from cdc_ops.lake.log.head import commit_counts, find_commit, statement_phases
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.commit_columns import add_commit_columns
-from cdc_ops.lake.merge.execute import execute
+from cdc_ops.lake.merge.execute import Executed, execute
 from cdc_ops.lake.merge.sequence_guard import order_changes
 from cdc_ops.lake.staging.null_counts import mark_names
 from cdc_ops.lake.table.create import ensure_table, table_stats, translated_conflicts
@@ -59,21 +59,22 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
     started = time.monotonic()
     spark = batch.rows.sparkSession
     ensure_table(spark, operation)
-    version, nulled = None, NullifiedValues(counted=not mark_names(batch.rows))
+    done = Executed(nulled=NullifiedValues(counted=not mark_names(batch.rows)))
     with _found_committed(operation), _translated(operation, batch):
         prepared = add_commit_columns(order_changes(operation, batch))
-        version, nulled = execute(spark, operation, prepared, render_record(_record(operation, prepared)))
+        done = execute(spark, operation, prepared, render_record(_record(operation, prepared)))
     result = OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.NUMBER_TAKEN)
     ended = time.monotonic()
     commit = find_commit(operation.target.path, operation.operation_id)
     if commit is not None:
-        applied = version == commit.version
+        applied = done.version == commit.version
+        counts = replace(commit_counts(commit, batch.read_rows), nulled=done.nulled)
         result = replace(
             result,
             outcome=Outcome.APPLIED if applied else Outcome.ALREADY_APPLIED,
             phases=statement_phases(commit.metrics) if applied else (),
             delta_version=commit.version,
-            counts=replace(commit_counts(commit, batch.read_rows), nulled=nulled),
+            counts=replace(counts, not_by_tasks=(done.not_by_tasks,) if done.not_by_tasks else ()),
             late=commit.record.counts.late,
             stats=table_stats(operation.target.path, commit.version),
         )

@@ -16,6 +16,7 @@ from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
+from cdc_ops.lake.data_files.task_files import TaskFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class Batch:
             for batches of other reads.
         late: Late rows among them, for the commit's record.
         newly_deleted: Rows of the table that the batch marks as deleted (`deletes: soft`) and that are not yet, for the commit's record.
+        files: How tasks write the rows that were read, without Spark; they are no longer the batch's once a step has changed its rows.
     """
 
     rows: DataFrame
@@ -40,6 +42,7 @@ class Batch:
     latest: DataFrame | None = None
     late: LateRows = NONE_LATE
     newly_deleted: int = 0
+    files: TaskFiles | None = None
 
 
 BatchStep = Callable[[Operation, Batch], Batch]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,8 +20,11 @@ from cdc_ops.core.operation.statement import (
     choose_statement,
     key_condition,
 )
-from cdc_ops.core.schema.value_policies import NullifiedValues
+from cdc_ops.core.schema.value_policies import NOTHING_NULLIFIED, NullifiedValues
 from cdc_ops.core.text import quoted
+from cdc_ops.lake.data_files.commit import can_commit, commit_files, why_not_plain
+from cdc_ops.lake.data_files.task_files import NotWrittenError, TaskFiles
+from cdc_ops.lake.data_files.writer import remove_data_files
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.sql import merge_statement, replace_condition, versions_statement
@@ -70,7 +74,22 @@ _SOURCE: Final = "__cdc_source"
 """Aliases of a REPLACE: to Delta a column with the name of one would be it."""
 
 
-def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str) -> tuple[int | None, NullifiedValues]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What a statement did.
+
+    Args:
+        version: That it committed, None if it was skipped because the table has its number already.
+        nulled: The values that became NULL by it.
+        not_by_tasks: Why tasks, which were to write the rows, could not, so that Spark read them once more; "" if nothing was so.
+    """
+
+    version: int | None = None
+    nulled: NullifiedValues = NOTHING_NULLIFIED
+    not_by_tasks: str = ""
+
+
+def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str) -> Executed:
     """Runs the statement of a batch.
 
     Args:
@@ -78,11 +97,18 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
         operation: The frozen operation, whose table exists.
         batch: The batch, prepared.
         record: The commit record, as the text that the commit carries.
-
-    Returns:
-        The version that it committed, None if Delta skipped it because the table has its number already; and the values that became NULL
-        by it.
     """
+    if not batch.files or not can_append_files(operation, batch):
+        return execute_by_spark(spark, operation, batch, record)
+    try:
+        version = append_files(spark, operation, batch.files, record)
+        return Executed(version=version, nulled=NullifiedValues(counted=version is not None or not mark_names(batch.rows)))
+    except NotWrittenError as error:  # nothing of them is in the table
+        return replace(execute_by_spark(spark, operation, batch, record), not_by_tasks=str(error))
+
+
+def execute_by_spark(spark: SparkSession, operation: Operation, batch: Batch, record: str) -> Executed:
+    """Runs the statement of a batch, whose rows Spark reads and writes."""
     plan, rows = batch.plan, batch.rows
     stored = _stored_table(operation) if plan.mode is ApplyMode.MERGE else None
     known = batch.manifest.landed.rows if batch.manifest else None
@@ -110,8 +136,27 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
             writer.option("overwriteSchema", str(operation.apply.replaces_schema).lower()).save(operation.target.path)
         committed = session.conf.get(_LAST_COMMIT, None)
         if committed is None:  # skipped: nobody counted
-            return None, NullifiedValues(counted=not mark_names(rows))
-        return int(committed), nulled()
+            return Executed(nulled=NullifiedValues(counted=not mark_names(rows)))
+        return Executed(version=int(committed), nulled=nulled())
+
+
+def can_append_files(operation: Operation, batch: Batch) -> bool:
+    """True if tasks may write the rows of a batch: it is as it was read, it is only added, and its table asks no more of a data file."""
+    files, plan = batch.files, batch.plan
+    if files is None or files.rows is not batch.rows or plan.mode is not ApplyMode.APPEND or plan.batch_columns != files.columns:
+        return False
+    log = DeltaLog(operation.target.path)
+    state = log.state(log.newest() or 0)
+    return can_commit(batch.rows.sparkSession) and not why_not_plain(state)
+
+
+def append_files(spark: SparkSession, operation: Operation, files: TaskFiles, record: str) -> int | None:
+    """Has tasks write the rows of a batch, and commits their files."""
+    found = files.write()
+    version = commit_files(spark, operation, found, record)
+    if version is None:
+        remove_data_files(files.folder, [file.name for file in found])
+    return version
 
 
 @contextmanager

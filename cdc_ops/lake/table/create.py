@@ -89,7 +89,7 @@ def creation_properties(operation: Operation) -> dict[str, str]:
                 next=f"Remove {name} from 'properties' in the pipeline file.",
             )
     defaults = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
-    if indexed := _indexed_columns(operation):
+    if indexed := indexed_columns(operation):
         defaults[INDEXED] = column_list(indexed)
     if any(SPECIAL & set(column.name) for column in operation.source.schema.columns):
         defaults["delta.columnMapping.mode"] = "name"
@@ -165,7 +165,8 @@ def _create_statement(operation: Operation) -> str:
     return f"CREATE TABLE IF NOT EXISTS {path_name(operation.target.path)} ({columns}) USING delta{layout} TBLPROPERTIES ({properties})"
 
 
-def _indexed_columns(operation: Operation) -> list[str]:
+def indexed_columns(operation: Operation) -> list[str]:
+    """Returns the columns of whose values a table keeps the bounds, by which readers leave files out, unless its properties say more."""
     keys, target = (*operation.apply.keys, *operation.source_keys), operation.target
     found = (operation.source.schema.column(name) for name in (*keys, *operation.source.cursor.column_names, *target.cluster_by))
     # Files of a partition have one value of its columns: Delta keeps no statistics of them.

@@ -38,7 +38,17 @@ class Selected:
     @property
     def native(self) -> NativeColumn:
         """How its values are read."""
-        return NativeColumn(name=self.name, carried=self.mapping.carried_as, form="" if self.is_computed else self.mapping.form)
+        form = "" if self.is_computed else self.mapping.form
+        return NativeColumn(name=self.name, carried=self.mapping.carried_as, form=form, stored=self.column.delta_type, finish=self.finish)
+
+    @property
+    def finish(self) -> str:
+        """How a task makes the stored value of a plain one, "" if only Spark can."""
+        mapping = self.mapping
+        if mapping.finish:
+            return mapping.finish
+        travels_as_stored = mapping.decoder == COLUMN and not mapping.unstorable and mapping.carried_as == self.column.delta_type
+        return "same" if travels_as_stored else ""
 
 
 def native_read(address: Address, table: str, columns: tuple[Selected, ...], slices: tuple[str, ...]) -> NativeRead:

@@ -6,6 +6,7 @@ plan carries statements and a ticket for the login (`steps.query.logins`), never
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
@@ -28,30 +29,52 @@ def read_native(spark: SparkSession, read: NativeRead) -> DataFrame:
 
 
 def task_of(read: NativeRead) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Returns what the plan carries of a read: all but the login, for which it has a ticket."""
-    return _Task(reader=read.reader, statements=read.statements, columns=read.columns, ticket=offer(read.url))
+    """Returns what a task does that hands a read's rows over."""
+    return _Task(reading=reading_of(read))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
-    """What a task does: it reads the slices whose numbers it is given."""
+class Reading:
+    """What a task needs to read slices: all but the login, for which it has a ticket."""
 
     reader: str
     statements: tuple[str, ...]
     columns: tuple[NativeColumn, ...]
     ticket: Ticket
 
+    def batches(self, number: int) -> Iterator[Any]:
+        """Yields the rows of the slice of that number, as they travel."""
+        module, _, name = self.reader.partition(":")
+        read_batches = getattr(import_module(module), name)
+        yield from read_batches(redeem(self.ticket), self.statements[number], self.columns)
+
+
+def reading_of(read: NativeRead) -> Reading:
+    """Returns what the plan carries of a read."""
+    return Reading(reader=read.reader, statements=read.statements, columns=read.columns, ticket=offer(read.url))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """What a task does: it hands over the slices whose numbers it is given."""
+
+    reading: Reading
+
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        try:
-            module, _, name = self.reader.partition(":")
-            read_batches = getattr(import_module(module), name)
-            url = redeem(self.ticket)
+        with carried_errors():
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from read_batches(url, self.statements[number], self.columns)
-        except CdcError as error:
-            carried = json.dumps(error.to_payload()).encode().hex()  # of letters and digits: no log and no message changes them
-            raise RuntimeError(f"{error.what} {error.why} {_MARK}{carried}{_END}") from None
+                    yield from self.reading.batches(number)
+
+
+@contextmanager
+def carried_errors() -> Iterator[None]:
+    """Lets a task fail with an error of ours in a text that `failed_task` knows again."""
+    try:
+        yield
+    except CdcError as error:
+        carried = json.dumps(error.to_payload()).encode().hex()  # of letters and digits: no log and no message changes them
+        raise RuntimeError(f"{error.what} {error.why} {_MARK}{carried}{_END}") from None
 
 
 def failed_task(failure: str) -> CdcError | None:
