@@ -53,7 +53,7 @@ def test_what_a_plan_carries_of_a_read_holds_nothing_of_the_login() -> None:
 def test_the_error_of_a_task_is_that_of_the_run() -> None:
     native_rows = pytest.importorskip("cdc_ops.steps.query.native_rows")
     error = SourceUnreachableError("the server: ü", why="gone", data="nothing", next="wait")
-    task = native_rows._Task(reader="tests.unit.test_logins:fails", statements=("SELECT 1",), columns=(), ticket=offer(URL))
+    task = native_rows.task_of(NativeRead(reader="tests.unit.test_logins:fails", url=URL, statements=("SELECT 1",), columns=()))
     import pyarrow as pa
 
     with pytest.raises(RuntimeError) as failure:
