@@ -2,6 +2,7 @@
 
 import os
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from fsspec.core import url_to_fs
@@ -9,17 +10,21 @@ from fsspec.core import url_to_fs
 from cdc_ops.core.pipeline.extras import missing_package
 
 
-def open_filesystem(path: str) -> tuple[Any, str]:
+def open_filesystem(path: str, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
     """Returns the file system of a path or URI and the path in it.
 
     Listings are not cached: a worker lives long, and other processes write what it looks for.
+
+    Args:
+        path: A local path, or the URI of a store.
+        options: For fsspec's file system.
 
     Raises:
         EnvironmentSetupError: the package for this kind of store is not installed.
     """
     plain = path.removeprefix("file:") if path.startswith("file:/") and not path.startswith("file://") else path
     try:
-        filesystem, inner = url_to_fs(plain, use_listings_cache=False)
+        filesystem, inner = url_to_fs(plain, use_listings_cache=False, **(options or {}))
     except ImportError as error:
         raise missing_package(path, str(error)) from None
     return filesystem, inner.rstrip("/")

@@ -3,6 +3,7 @@
     ledger, Java, PySpark      once
     source, clock, tables      for each pipeline; a pattern's tables that are fine share one line
     jars, target, staging      for each pipeline; a probe file is written and removed
+    archiver                   where binlogs are copied: login, grants, and a probe file in the archive
     archive                    where tables are fed from one
 
 A check that fails ends only itself. Nothing of a URL's user or password gets into a finding.
@@ -21,6 +22,7 @@ from cdc_ops.archives.registry import open_archive
 from cdc_ops.config.connections import connection_url
 from cdc_ops.core.archive.files import ListedRange
 from cdc_ops.core.findings import Finding, Verdict, failed, ok, warning
+from cdc_ops.core.pipeline.archive_config import store_options
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
@@ -40,6 +42,7 @@ CLOCKS_APART: Final = 5.0
 """Seconds by which the clocks of source and ledger may differ."""
 
 _DEPTH: Final = 20
+_FLUSH: Final = ", and close the newest"
 _SHOWN: Final = 3
 
 
@@ -94,6 +97,8 @@ def _pipeline(around: Surroundings, pipeline: Pipeline) -> Iterator[Finding]:
         ("target", lambda: _folder("target", pipeline.target.root)),
         ("staging", lambda: _folder("staging", pipeline.target.staging)),
     )
+    if pipeline.archive.copy.is_set:
+        rest += (("archiver", lambda: _archiver(around, pipeline)),)
     for what, check in rest:
         yield from (_hidden(around, pipeline, one) for one in _tried(around, what, check))
     places = sorted({pipeline.archive.location(one.table) for one in configs if one.settings.method is Method.LOG and pipeline.archive.url})
@@ -274,11 +279,23 @@ def _folder(what: str, path: str) -> Iterator[Finding]:
     yield ok(what, f"{path}: a probe file was written, read and removed")
 
 
+def _archiver(around: Surroundings, pipeline: Pipeline) -> Iterator[Finding]:
+    from cdc_ops.sources.mysql.binlogs.server import BinlogServer
+
+    rules = pipeline.archive
+    with closing(BinlogServer(connection_url(rules.copy.connection, around.environ))) as server:
+        identity = server.may_be_copied(flush=rules.copy.flush)
+        yield ok("archiver", f"{server.place}: {identity.version}; the user may list and read the binlogs{_FLUSH * rules.copy.flush}")
+    probe_folder(rules.url, store_options(dict(rules.options)))
+    yield ok("archiver", f"{rules.url}: a probe file was written, read and removed")
+
+
 def _archive(pipeline: Pipeline, place: str) -> Iterator[Finding]:
     with closing(open_archive(place, dict(pipeline.archive.options))) as archive:
         path = _some_file(archive)
         if path is None:
-            yield warning("archive", f"{place}: no file yet", "Start the tool that writes it, or correct 'url' of 'archive'.")
+            fill = f"cdc-ops archive --pipeline {pipeline.name}" if pipeline.archive.copy.is_set else "Start the tool that writes it"
+            yield warning("archive", f"{place}: no file yet", f"{fill}, or correct 'url' of 'archive'.")
             return
         archive.head(path, 1)
         yield ok("archive", f"{place}: files are listed and read")
@@ -299,7 +316,7 @@ def _some_file(archive: Archive) -> str | None:
 def _hidden(around: Surroundings, pipeline: Pipeline, finding: Finding) -> Finding:
     """Takes passwords out of what servers and drivers said: they never belong there."""
     secrets = [value for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN") if (value := around.environ.get(name, ""))]
-    for name in (pipeline.source.connection, pipeline.source.snapshot_connection):
+    for name in (pipeline.source.connection, pipeline.source.snapshot_connection, pipeline.archive.copy.connection):
         try:
             secrets.append(ConnectionUrl.parse(connection_url(name, around.environ)).password if name else "")
         except CdcError:

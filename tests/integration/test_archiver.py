@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow
@@ -243,14 +244,58 @@ def test_each_missing_grant_is_named_with_the_statement_that_gives_it(server: Da
     server.execute("DROP USER IF EXISTS copier@'127.0.0.1'", "CREATE USER copier@'127.0.0.1' IDENTIFIED BY 'pw'")
     write(server, 10)
     server.execute(f"INSERT INTO {DB}.t (v) VALUES ('new')")
-    login = url(server, "copier", "pw")
+    login, names = url(server, "copier", "pw"), []
     for privilege in (monitor, "REPLICATION SLAVE", "RELOAD"):
         with pytest.raises(SourceAccessError) as refused:
             archive_binlogs(pipeline(folder), login, flush=True)
+        with closing(BinlogServer(login)) as asked, pytest.raises(SourceAccessError) as beforehand:
+            asked.may_be_copied(flush=True)
         grant = f"GRANT {privilege} ON *.* TO 'copier'@'127.0.0.1'"
-        assert refused.value.next == f"{grant};"
+        assert refused.value.next == beforehand.value.next == f"{grant};"
+        names.append(newest(server))
         server.execute(grant)
+    with closing(BinlogServer(login)) as asked:
+        assert asked.may_be_copied(flush=True).is_mariadb == mariadb
+    assert {*names, newest(server)} == {names[0]}, "to ask closes no binlog"
     assert len(archive_binlogs(pipeline(folder), login, flush=True).copied) == 2
+
+
+def test_the_check_tries_login_grants_and_place_of_the_archiver_and_leaves_nothing(
+    server: DatabaseServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "p").mkdir()
+    (folder / "p" / "shop.yaml").write_text(
+        f"pipeline: shop\nsource: {{kind: {server.name.lower()}, connection: db}}\n"
+        f"target: {{root: {folder}/lake, staging: {folder}/staging}}\n"
+        f"archive: {{url: {folder}/a, layout: binlog, copy: {{connection: copier, flush: true}}}}\n"
+        f"tables: {{{DB}.t: {{cursor: id}}}}\n"
+    )
+    monkeypatch.setenv("CDC_OPS_CONN_DB", url(server))
+    monkeypatch.setenv("CDC_OPS_CONN_COPIER", url(server, "looker", "hush-hush"))
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{folder}/ledger.db")
+
+    def check() -> list[tuple[str, str]]:
+        result = CliRunner().invoke(app, ["check", "--json", "--pipelines", str(folder / "p")])
+        assert "hush-hush" not in result.output
+        assert not (folder / "a").is_dir()
+        return [(one["verdict"], one["seen"] + one["next"]) for one in json.loads(result.stdout) if one["what"] == "archiver"]
+
+    monitor = "BINLOG MONITOR" if server.name == "MariaDB" else "REPLICATION CLIENT"
+    default = "looker@'127.0.0.1'" if server.name == "MySQL" else None
+    server.execute(
+        *("DROP USER IF EXISTS looker@'127.0.0.1'", "CREATE USER looker@'127.0.0.1' IDENTIFIED BY 'hush-hush'"),
+        *("DROP ROLE IF EXISTS flusher", "CREATE ROLE flusher", "GRANT flusher TO looker@'127.0.0.1'"),
+        f"GRANT {monitor}, REPLICATION SLAVE ON *.* TO looker@'127.0.0.1'",
+        f"SET DEFAULT ROLE flusher {'TO' if default else 'FOR'} looker@'127.0.0.1'",
+    )
+    [(verdict, text)] = check()
+    assert (verdict, "GRANT RELOAD ON" in text) == ("failed", True)
+    server.execute("GRANT RELOAD ON *.* TO flusher")
+    assert [verdict for verdict, _ in check()] == ["ok", "ok"]
+    (folder / "a").write_text("a file where a folder should be")
+    [(_, login), (verdict, text)] = check()
+    assert "close the newest" in login
+    assert (verdict, f"cannot write to {folder}/a" in text) == ("failed", True)
 
 
 def test_only_one_archiver_works_on_a_servers_folder(server: DatabaseServer, folder: Path) -> None:

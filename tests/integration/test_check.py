@@ -91,6 +91,9 @@ def test_a_probe_on_an_object_store_leaves_no_object_and_makes_no_bucket(
     with pytest.raises(LakeError, match="cannot write to"):
         probe_folder("s3a://misspelled/lake")
     assert "misspelled" not in filesystem.ls("", refresh=True)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    probe_folder(folder, {"endpoint_url": object_store.endpoint})
+    assert filesystem.find(object_store.bucket + folder.rpartition(object_store.bucket)[2]) == []
 
 
 def test_a_small_file_on_an_object_store_is_written_whole_and_makes_no_bucket(

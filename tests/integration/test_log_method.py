@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +368,9 @@ def test_columns_that_an_event_does_not_speak_of_keep_their_values(mariadb: Mari
     error = only_error(world.run())
     assert isinstance(error, IncompleteRowError)
     assert "`id` = 7" in str(error)
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    refused = only_error(world.run(kind=RunKind.BACKFILL, since=day, until=day + timedelta(days=1)))
+    assert "its changes come from events, which have no cursor" in str(refused)
 
 
 def test_a_lost_ledger_and_files_that_come_twice_change_nothing(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:

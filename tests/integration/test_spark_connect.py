@@ -21,8 +21,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core import json_codec
+from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.run_request import RunKind
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.pipeline import Reader, SparkConfig
 from cdc_ops.dev.connect_server import ConnectServer
 from cdc_ops.dev.processes import free_port
@@ -168,6 +170,23 @@ def test_the_log_method_is_that_of_spark_of_its_own(
         found.append(([counted(report) for report in reports], world.lake("items", "id, name, price"), world.data_commits("items")))
     assert found[0] == found[1]
     assert [row[:2] for row in found[1][1]] == [(1, "c")]
+
+
+def test_records_in_quarantine_are_read_again_where_names_of_files_tell_no_offsets(
+    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
+) -> None:
+    world = on_server(log_world(mariadb, tmp_path, spark, bad_records=OnBadRecord.QUARANTINE, layout=Layout.PLAIN), server)
+    world.sql(ITEMS)
+    sink = Sink(tmp_path / "archive", world.database, "items")
+    sink.write(
+        change("c", 10, after={"id": 1, "name": "a", "price": "1.50"}, database=world.database),
+        change("c", 20, after={"id": 2, "name": "b", "price": "1.505"}, database=world.database),
+    )
+    assert counted(run(world)) == [("items", 1, 0, 0)]
+    world.sql("ALTER TABLE items MODIFY price DECIMAL(9,3)")
+    report = world.resync(ResyncMode.QUARANTINE, execute_with=run_apart(world))
+    assert (report.failures, counted(report)) == ((), [("items", 1, 0, 0)])
+    assert [str(price) for _, price in world.lake("items", "id, price")] == ["1.500", "1.505"]
 
 
 def test_a_value_that_is_too_large_widens_its_column_as_with_spark_of_its_own(

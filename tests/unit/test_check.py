@@ -184,7 +184,7 @@ def test_clocks_that_are_apart_are_a_warning_that_says_by_how_much(folder: Path,
 
 def test_a_lake_at_s3_as_others_write_it_is_a_warning_with_the_url_that_spark_knows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps without Spark find it there, so the probe succeeds; the run would fail."""
-    monkeypatch.setattr("cdc_ops.steps.check.probe_folder", lambda path: None)
+    monkeypatch.setattr("cdc_ops.steps.check.probe_folder", lambda path, options=None: None)
     text = (folder / "shop.yaml").read_text().replace(f"root: {folder}/lake", 'root: "s3://bucket/lake"')
     (folder / "shop.yaml").write_text(text)
     found = check()[1]

@@ -23,4 +23,7 @@ def local_rows(spark: SparkSession, rows: Iterable[Sequence[object]], columns: M
     """
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
     arrays = [pa.array(column, _TYPES[kind]) for column, kind in zip(values, columns.values(), strict=True)]
-    return spark.createDataFrame(pa.table(arrays, names=list(columns)))
+    table = pa.table(arrays, names=list(columns))
+    if table.num_rows == 0:  # a session on a Spark Connect server asks for the schema of a table without rows
+        return spark.createDataFrame(table, ", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
+    return spark.createDataFrame(table)

@@ -5,22 +5,26 @@ import socket
 import subprocess
 import uuid
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cdc_ops.core.pipeline.connect_address import ConnectAddress
 from cdc_ops.errors import EnvironmentSetupError, LakeError, SparkServerLostError
-from cdc_ops.lake.file_io import open_filesystem, read_text, write_text
+from cdc_ops.lake.file_io import open_filesystem, write_text
 from cdc_ops.lake.spark.jars import Coordinate, java
 
 SUPPORTED_JAVA = (17, 21)
 _ANSWER_TIME = 5.0
 
 
-def probe_folder(path: str) -> None:
+def probe_folder(path: str, options: Mapping[str, Any] | None = None) -> None:
     """Writes a small file into a folder, reads it and removes it again, with the folders that it had to make.
+
+    Args:
+        path: The folder.
+        options: For fsspec's file system.
 
     Raises:
         LakeError: the folder cannot be written, read or cleared.
@@ -29,14 +33,14 @@ def probe_folder(path: str) -> None:
     name, text = f".cdc-ops-check-{uuid.uuid4().hex}", uuid.uuid4().hex
     probe = f"{path.rstrip('/')}/{name}"
     try:
-        filesystem, inner = open_filesystem(probe)
+        filesystem, inner = open_filesystem(probe, options)
         made = _missing_parents(filesystem, inner)
         try:
             if _is_local(filesystem):
                 write_text(probe, text)
             else:
                 filesystem.pipe_file(inner, text.encode())  # making folders first could make a bucket that was only misspelled
-            if read_text(probe) != text:
+            if filesystem.cat_file(inner).decode() != text:
                 raise OSError("the text read differs from the text written")
             filesystem.rm_file(inner)
         finally:

@@ -67,7 +67,8 @@ def _range(request: TableRequest) -> Draft:
     if not source_table.cursor.columns:
         by_events = source_table.config.settings.method is Method.LOG
         raise RequestError(
-            f"Table {request.table} cannot be read by a range of time: it has no cursor.",
+            f"Table {request.table} cannot be read by a range of time: "
+            + ("its changes come from events, which have no cursor." if by_events else "it has no cursor."),
             data="Nothing was read or written.",
             next="Use resync mode 'keys' or 'full'; or cdc-ops reconcile, which reads the rows that differ."
             if by_events

@@ -3,6 +3,7 @@
 BinlogServer(url) -> listing, retention, flush; copying(name) -> pieces of the file's events, until it ends
 """
 
+import re
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -122,6 +123,22 @@ class BinlogServer:
         if self._session.rows_if_allowed("FLUSH NO_WRITE_TO_BINLOG BINARY LOGS") is None:
             raise self._may_not("close the binlog", "RELOAD")
 
+    def may_be_copied(self, *, flush: bool) -> ServerIdentity:
+        """Returns which server it is, once it is sure that the user may do all that copying needs. Nothing is changed.
+
+        Args:
+            flush: Whether the binlog that is being written is to be closed.
+
+        Raises:
+            SourceAccessError: the user may not; the error has the statement that grants it.
+            SourceError: the server writes no binlog, or cannot be reached.
+        """
+        identity = self.identity()
+        self.beginning(self.binlogs()[-1].name, 1)
+        if flush and not any(_lets_flush(str(text)) for row in self._session.rows("SHOW GRANTS") for text in row.values()):
+            raise self._may_not("close the binlog", "RELOAD")
+        return identity
+
     @contextmanager
     def only_one(self, what: str) -> Iterator[None]:
         """Keeps other archivers from the same work for as long as the block runs; a lost connection ends that.
@@ -208,6 +225,12 @@ class BinlogServer:
             data=_NOTHING,
             next=f"GRANT {privilege} ON *.* TO '{user}'@'{host}';",
         )
+
+
+def _lets_flush(grant: str) -> bool:
+    """Says whether a line of `SHOW GRANTS`, which has what active roles give too, has what closing a binlog needs."""
+    granted = re.match(r"GRANT (.+?) ON \*\.\* TO ", grant)
+    return granted is not None and not {"RELOAD", "ALL PRIVILEGES"}.isdisjoint(granted[1].split(", "))
 
 
 def _of_one_file(pieces: Iterator[Piece]) -> Iterator[Piece]:
