@@ -1,6 +1,6 @@
 """Reads a whole table into Delta several times in one Spark session and prints the seconds of each, by the wall and of the processors.
 
-Use: python -m benchmarks._operation TABLE FOLDER RUNS [jdbc|native]
+Use: python -m benchmarks._operation TABLE FOLDER RUNS [jdbc|native] [SCHEMA]
 
 One operation is what the merge step does for a snapshot: read, write, commit, look at the table. It is neither planned nor
 entered in a ledger here, and Spark runs already.
@@ -49,10 +49,15 @@ def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operati
 
 
 def main() -> None:
-    table, folder, runs = TableName(schema=DATABASE, name=sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    table, folder, runs = (
+        TableName(schema=sys.argv[5] if len(sys.argv) > 5 else DATABASE, name=sys.argv[1]),
+        Path(sys.argv[2]),
+        int(sys.argv[3]),
+    )
     url = os.environ[f"CDC_OPS_CONN_{CONNECTION.upper()}"]
     reader = Reader(sys.argv[4] if len(sys.argv) > 4 else Reader.JDBC)
-    source = open_source(SourceConfig(kind=SourceKind(url.partition(":")[0]), connection=CONNECTION, reader=reader), url)
+    kind = SourceKind(url.partition(":")[0].replace("postgresql", "postgres"))
+    source = open_source(SourceConfig(kind=kind, connection=CONNECTION, reader=reader), url)
     spark = build_session("benchmark operation", extra_conf={"spark.driver.memory": SparkConfig().driver_memory})
     for number in range(runs):
         path = folder / "table"

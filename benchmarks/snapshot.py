@@ -13,11 +13,14 @@ from pathlib import Path
 from benchmarks import _rows
 from benchmarks._harness import BENCH, DATABASE, ROOT, Bench, Series, arguments, ensure_rows, report, run, running_server
 from cdc_ops.dev import debian
-from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 
 
 def raw_client(server: DatabaseServer) -> tuple[list[str], dict[str, str]]:
     """Returns the start of the client's command, without its query; the password is in the environment."""
+    if isinstance(server, PostgresServer):
+        login = [f"--host={server.host}", f"--port={server.port}", f"--username={server.user}", f"--dbname={DATABASE}"]
+        return [postgres_client(), "--no-psqlrc", *login], {**os.environ, "PGPASSWORD": server.password}
     login = [f"--host={server.host}", f"--port={server.port}", f"--user={server.user}", "--protocol=tcp"]
     environment = {**os.environ, "MYSQL_PWD": server.password}
     if isinstance(server, MySQLServer):
@@ -33,6 +36,14 @@ def mariadb_client() -> str:
     """Returns MariaDB's own client: the installed one, or that beside the server."""
     places = os.pathsep.join((os.environ.get("PATH", ""), str(MariaDBServer.ensure_installed().parent)))
     return next(path for name in ("mariadb", "mysql") if (path := shutil.which(name, path=places)))
+
+
+def postgres_client() -> str:
+    """Returns psql: the installed one, or that beside the server."""
+    places = os.pathsep.join((os.environ.get("PATH", ""), str(PostgresServer.ensure_installed())))
+    found = shutil.which("psql", path=places)
+    assert found is not None
+    return found
 
 
 def mysql_client() -> list[str]:
@@ -57,7 +68,7 @@ def text_bytes(command: list[str], environment: dict[str, str]) -> int:
 
 def lake_checksum(bench: Bench, path: Path) -> tuple[int, int]:
     """Reads a Delta table in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks._checksum", str(path)]
+    command = [sys.executable, "-m", "benchmarks._checksum", str(path), bench.kind]
     count, total = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.split()[-2:]
     return int(count), int(total)
 
@@ -73,7 +84,7 @@ def warm_operation(bench: Bench, table: str, reader: str) -> tuple[float, float]
     Not in it, and in the whole process: the interpreter, the start of Spark, its first compilation, the plan and the ledger.
     """
     folder = bench.folder / "operation"
-    command = [sys.executable, "-m", "benchmarks._operation", table, str(folder), "4", reader]
+    command = [sys.executable, "-m", "benchmarks._operation", table, str(folder), "4", reader, bench.schema]
     wall, processor = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.split()[-2:]
     return float(wall), float(processor)
 
@@ -98,17 +109,18 @@ def folder_bytes(folder: Path) -> int:
 
 
 def main() -> None:
-    options = arguments(__doc__, ("mariadb", "mysql"), rows=3_000_000, runs=3)
+    options = arguments(__doc__, ("mariadb", "mysql", "postgres"), rows=3_000_000, runs=3)
     table = f"rows_{options.rows}"
     with running_server(options.server) as server:
-        ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows, options.server))
+        ensure_rows(server, table, options.rows, _rows.create(table, options.server), *_rows.fill(table, options.rows, options.server))
         (version,) = server.execute("SELECT VERSION()")[0]
         client, environment = raw_client(server)
-        query = [*client, "--execute", f"SELECT * FROM {table}"]
+        text = f"COPY (SELECT * FROM {table}) TO STDOUT (FORMAT binary)" if options.server == "postgres" else f"SELECT * FROM {table}"
+        query = [*client, "--command" if options.server == "postgres" else "--execute", text]
         size = text_bytes(query, environment)  # and both sides find the rows in memory
-        (source,) = server.execute(f"SELECT COUNT(*), SUM(CRC32({_rows.SOURCE_TEXT})) FROM {table}", database=DATABASE)
+        (source,) = server.execute(f"SELECT COUNT(*), {_rows.CHECKSUMS[options.server]} FROM {table}", database=DATABASE)
         bench = Bench(name="bench_snapshot", server=server, tables=(table,))
-        raw, snapshot = Series("raw client --quick > /dev/null"), Series("cdc-ops run, snapshot into Delta")
+        raw, snapshot = Series("raw client > /dev/null"), Series("cdc-ops run, snapshot into Delta")
         operations: dict[str, list[tuple[float, float]]] = {reader: [] for reader in READERS}
         for _ in range(options.runs):
             raw.add(run(query, environment, BENCH, to_nowhere=True))
@@ -124,7 +136,7 @@ def main() -> None:
                     )
                 )
                 assert_equal(bench, bench.folder / "operation" / "table", source)
-        count, total = assert_equal(bench, bench.lake / DATABASE / table, source)
+        count, total = assert_equal(bench, bench.lake / bench.schema / table, source)
     pairs = [theirs / ours for ours, theirs in zip(raw.seconds, snapshot.seconds, strict=True)]
     rate = f"{options.rows / snapshot.median:,.0f} rows/s, {size / snapshot.median / 1e6:.1f} MB/s of the client's text"
     report(

@@ -9,12 +9,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc_ops.core.schema.mysql_types import NOT_STORED
 from cdc_ops.decode.program import Field
 
 _DAYS_BEFORE_1970: Final = 719528
 _FIRST_OF_MARCH: Final = 60
 """Day of the year 0: servers give it no 29 February, so the days before it have another number."""
 _MICROS_BEFORE_MARCH: Final = -62162035200000000
+_NO_DAY: Final = -2147483647
+_NO_MICROS: Final = -9223372036854775807
 _NO_DATE: Final = "a date that is none, or before March of the year 0"
 
 
@@ -70,6 +73,25 @@ def _instant(values: pa.Array, stored: pa.DataType) -> pa.Array:
     return values.view(stored)
 
 
+def _epoch_days(values: pa.Array, stored: pa.DataType) -> pa.Array:
+    """Days since 1970; the least number is none."""
+    _refuse_below(values, _NO_DAY + 1, "an infinite date")
+    return values.view(stored)
+
+
+def _epoch_micros(values: pa.Array, stored: pa.DataType) -> pa.Array:
+    """Microseconds since 1970; the least number is none."""
+    _refuse_below(values, _NO_MICROS + 1, "an infinite time, or one of the last years")
+    return values.view(stored)
+
+
+def _nothing(values: pa.Array, stored: pa.DataType) -> pa.Array:
+    """Marks of values that are none: plain rows have no mark, and none is stored."""
+    if values.null_count != len(values):
+        raise NotPlainError("a value that is none, as NaN in a numeric")
+    return values
+
+
 def _refuse_below(values: pa.Array, least: int, what: str) -> None:
     lowest = pc.min(values).as_py()
     if lowest is not None and lowest < least:
@@ -82,5 +104,8 @@ FINISHES: Final[dict[str, Callable[[pa.Array, pa.DataType], pa.Array]]] = {
     "days": _days,
     "wall_clock": _wall_clock,
     "instant": _instant,
+    "epoch_days": _epoch_days,
+    "epoch_micros": _epoch_micros,
+    NOT_STORED: _nothing,
 }
 """How stored values are made of travelling ones."""

@@ -68,8 +68,10 @@ def test_every_value_of_mysql_lands_as_it_is(
     assert world.lake("hostile", "id, n") == [(1, 2), (2, 2)]
 
 
-def test_every_value_arrives_as_postgres_prints_it(postgres: PostgresServer, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reader", [Reader.JDBC, Reader.NATIVE])
+def test_every_value_arrives_as_postgres_prints_it(postgres: PostgresServer, spark: SparkSession, tmp_path: Path, reader: Reader) -> None:
     world = World(postgres, tmp_path, spark)
+    world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, reader=reader))
     create_postgres_table(world)
     schema = schema_of(world)
     source = open_source(world.pipeline.source, world.url)

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.pipeline.pipeline import Reader
-from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.errors import SourceUnreachableError
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.steps.runs.run import RunReport
-from tests.corpus import cases, plain
+from tests.corpus import POSTGRES_CASES, cases, create_postgres_table, plain, postgres_name
 from tests.integration.test_native_reader import MANY, done, native_world, on_the_way
 from tests.stores import at
 from tests.world import ORDERS, World
@@ -184,3 +184,82 @@ def test_jdbc_reads_as_before(mariadb: MariaDBServer, spark: SparkSession, tmp_p
     world.sql("UPDATE orders SET amount = 3 WHERE id = 1")
     done(world.run())
     assert world.lake("orders") == world.source("orders")
+
+
+PLACES = (
+    "CREATE TABLE places (id bigint PRIMARY KEY, name text, born date, seen timestamp, since timestamptz, price numeric(10,2),"
+    " updated_at timestamptz NOT NULL DEFAULT clock_timestamp())",
+    "CREATE INDEX ON places (updated_at, id)",
+)
+
+
+def test_every_plain_value_of_postgres_is_in_the_files_of_tasks_as_spark_would_store_it(
+    postgres: PostgresServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    worlds = [native_world(postgres, tmp_path / reader, spark, reader) for reader in (Reader.NATIVE, Reader.JDBC)]
+    none = [index for index, (kind, printed, _) in enumerate(POSTGRES_CASES) if printed.startswith("NULL")]
+    found = []
+    for world in worlds:
+        world.folder.mkdir()
+        create_postgres_table(world)
+        world.sql(f"DELETE FROM hostile WHERE id / 100 IN ({', '.join(map(str, none))})")
+        for index, _ in enumerate(POSTGRES_CASES):  # names that need no mapping of columns
+            world.sql(f'ALTER TABLE hostile RENAME COLUMN "{postgres_name(index).replace(chr(34), chr(34) * 2)}" TO c{index}')
+        done(world.run())
+        frame = world.spark.read.format("delta").load(world.path("hostile")).drop("updated_at").orderBy("id")
+        found.append((frame.schema, [repr(row) for row in frame.collect()]))
+    assert found[0] == found[1]
+    assert len(found[0][1]) > 50
+    assert [written_by(world, "hostile") for world in worlds] == [{BY_TASKS}, {BY_SPARK}]
+
+
+@pytest.mark.parametrize("column", ["born = '-infinity'", "seen = 'infinity'", "since = '-infinity'", "price = 'NaN'"])
+def test_rows_of_postgres_with_a_value_that_is_none_are_sparks_and_what_was_lost_is_counted(
+    postgres: PostgresServer, spark: SparkSession, tmp_path: Path, column: str
+) -> None:
+    world = native_world(postgres, tmp_path, spark)
+    day, price = "'2024-01-02 03:04:05.678901'", "1.50"
+    world.sql(*PLACES, f"INSERT INTO places SELECT n, 'p' || n, {day}, {day}, {day}, {price} FROM generate_series(1, 100) AS n")
+    world.sql(f"UPDATE places SET {column} WHERE id = 7")
+    [run] = done(world.run()).runs
+    assert sum(one.values for one in run.result.counts.nulled.columns) == 1
+    assert len(run.result.counts.not_by_tasks) == 1
+    assert written_by(world, "places") == {BY_SPARK}
+    name = column.partition(" ")[0]
+    assert [row[0] for row in world.lake("places", "id, name, born, seen, since, price") if None in row] == [7]
+    assert world.lake("places", f"id, {name} IS NULL")[6] == (7, True)
+
+
+def test_postgres_rows_of_any_size_arrive_and_increments_go_on(postgres: PostgresServer, spark: SparkSession, tmp_path: Path) -> None:
+    world = native_world(postgres, tmp_path, spark)
+    size = 32 << 20
+    world.sql(*PLACES, "INSERT INTO places (id, name) SELECT n, 'p' || n FROM generate_series(1, 40000) AS n")
+    world.sql(f"UPDATE places SET name = repeat('ü', {size // 2}) WHERE id = 4711")
+    [run] = done(world.run()).runs
+    assert run.result.counts.inserted == 40_000
+    assert written_by(world, "places") == {BY_TASKS}
+    assert world.lake("places", "id, octet_length(name)")[4710] == (4711, size)
+    world.sql(
+        "UPDATE places SET price = 9, updated_at = now() WHERE id <= 5",
+        "UPDATE places SET name = 'short', updated_at = now() WHERE id = 4711",
+    )
+    done(world.run())
+    assert [row[0] for row in world.lake("places", "id, price") if row[1] is not None] == [1, 2, 3, 4, 5]
+    assert world.lake("places", "id, name") == world.source("places", "id, name")
+
+
+def test_a_connection_to_postgres_that_ends_in_the_middle_is_a_retry_and_leaves_no_file(
+    postgres: PostgresServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = native_world(postgres, tmp_path, spark)
+    world.sql(*PLACES, "INSERT INTO places (id, name) SELECT n, repeat('p', 50) FROM generate_series(1, 40000) AS n")
+    cut: list[bool] = []
+    with on_the_way(world, 300_000, lambda: bool(cut.append(True))):
+        report = world.run()
+    assert cut
+    [failure] = report.failures
+    assert isinstance(failure.error, SourceUnreachableError), failure.error
+    assert failure.error.retryable
+    assert files_of(world, "places") == {}
+    done(world.run())
+    assert len(world.lake("places")) == 40_000

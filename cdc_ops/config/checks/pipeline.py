@@ -78,8 +78,8 @@ def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
     if source.get("kind") is SourceKind.POSTGRES and "jdbc_driver" in source:
         message = "'jdbc_driver' chooses between the drivers of MySQL and MariaDB; Postgres has only one."
         yield Problem(mark=_key(document, ("source", "jdbc_driver")), message=message, valid="Remove the line.")
-    if source.get("kind") in (SourceKind.POSTGRES, SourceKind.NONE) and source.get("reader") is Reader.NATIVE:
-        message = "'reader: native' is for MySQL and MariaDB."
+    if source.get("kind") is SourceKind.NONE and source.get("reader") is Reader.NATIVE:
+        message = "'reader: native' is for sources that are read; this one is declared."
         yield Problem(mark=_value(document, ("source", "reader")), message=message, valid="Remove the line.")
     if source.get("kind") is SourceKind.POSTGRES and source.get("snapshot_connection"):
         message = "'snapshot_connection' is for replicas of MySQL and MariaDB; it does not support standbys of Postgres."

@@ -67,7 +67,7 @@ class SourceConfig:
             server's global time zone.
         jdbc_driver: `mariadb` (MariaDB Connector/J, streams rows; also for MySQL) or `mysql` (MySQL Connector/J).
         reader: `jdbc` reads rows by Spark's JDBC reader, `native` by Python with compiled functions from the server's own protocol; both
-            give the same values. `native` is for MySQL and MariaDB, with Spark's tasks on the driver's machine. `auto` takes it where it
+            give the same values. `native` needs Spark's tasks on the driver's machine. `auto` takes it where it
             is possible, else `jdbc`, and the run says why (docs/run.md#two-readers).
         max_threads_running: Chunks of a snapshot wait while the server runs more statements than this: `Threads_running` of MySQL and
             MariaDB, active backends of Postgres. 0 = never wait.

@@ -21,6 +21,9 @@ UNSTORABLE_MICROS: Final = 9223372036854775807
 UNSTORABLE_DAY: Final = -1
 """It replaces a MySQL date that does not exist in the calendar (0000-00-00): no server has this number of days."""
 
+NOT_STORED: Final = "not_stored"
+"""The `finish` of what travels only to say which values are none."""
+
 MAX_DECIMAL_DIGITS: Final = 38
 """The most digits of Spark's decimal; columns with more digits are stored as the source's own text."""
 

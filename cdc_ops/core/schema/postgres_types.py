@@ -36,6 +36,9 @@ _POSTGRES_FIXED: Final[dict[str, TypeMapping]] = {
         carrier="int",
         unstorable=f"{COLUMN} = -{NO_DAY}",
         decoder=f"date_from_unix_date({COLUMN})",
+        native=COLUMN,
+        form="days",
+        finish="epoch_days",
     ),
     "timestamp without time zone": TypeMapping(
         delta_type="timestamp_ntz",
@@ -47,6 +50,9 @@ _POSTGRES_FIXED: Final[dict[str, TypeMapping]] = {
             f"IF(current_timezone() = 'UTC', CAST(timestamp_micros({COLUMN}) AS TIMESTAMP_NTZ),"
             f" timestampadd(MICROSECOND, {COLUMN}, TIMESTAMP_NTZ'1970-01-01 00:00:00'))"
         ),
+        native=COLUMN,
+        form="micros",
+        finish="epoch_micros",
     ),
     "timestamp with time zone": TypeMapping(
         delta_type="timestamp",
@@ -54,6 +60,9 @@ _POSTGRES_FIXED: Final[dict[str, TypeMapping]] = {
         carrier="bigint",
         unstorable=f"{COLUMN} = -{UNSTORABLE_MICROS}",
         decoder=f"timestamp_micros({COLUMN})",
+        native=COLUMN,
+        form="micros",
+        finish="epoch_micros",
     ),
 }
 

@@ -55,7 +55,7 @@ def plain_digits(data: Bytes, start: int, end: int) -> int:
 
 
 @helper
-def _times_ten(low: np.uint64, high: np.uint64, plus: np.uint64) -> tuple[np.uint64, np.uint64]:
+def times_ten(low: np.uint64, high: np.uint64, plus: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Returns a number of 128 bits, ten times and a digit more."""
     first = (low & _LOW_HALF) * _TEN + plus
     second = (low >> _HALF) * _TEN + (first >> _HALF)
@@ -101,9 +101,9 @@ def _unscaled(data: Bytes, start: int, end: int, zeros: int) -> tuple[np.uint64,
         return low, high
     for place in range(start, end):
         if data[place] != _POINT:
-            low, high = _times_ten(low, high, np.uint64(data[place]) - np.uint64(48))
+            low, high = times_ten(low, high, np.uint64(data[place]) - np.uint64(48))
     for _ in range(zeros):
-        low, high = _times_ten(low, high, np.uint64(0))
+        low, high = times_ten(low, high, np.uint64(0))
     return low, high
 
 

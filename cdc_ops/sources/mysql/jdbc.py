@@ -15,9 +15,10 @@ from cdc_ops.core.schema.unsigned_bigints import is_unsigned, jdbc_mapping
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import JdbcRead
-from cdc_ops.sources.mysql.native import Selected, native_read, why_not_native
+from cdc_ops.sources.mysql.native import native_read, why_not_native
 from cdc_ops.sources.mysql.session import SESSION_SETTINGS, Address
 from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.sources.sql.selected import Selected
 
 _DRIVERS: Final = {"mariadb": "org.mariadb.jdbc.Driver", "mysql": "com.mysql.cj.jdbc.Driver"}
 

@@ -7,12 +7,15 @@ makes the stored value of it. Nothing depends on the time zones of the server, t
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from cdc_ops.core.pipeline.pipeline import Reader
 from cdc_ops.core.schema.mysql_types import COLUMN, TypeMapping
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
+from cdc_ops.sources.postgres.native import native_read
 from cdc_ops.sources.postgres.session import APPLICATION, SESSION_SETTINGS, PostgresAddress
 from cdc_ops.sources.sql.dialect import Dialect
+from cdc_ops.sources.sql.selected import Selected
 
 _OPTIONS: Final = {"connectTimeout": "10", "tcpKeepAlive": "true", "ApplicationName": APPLICATION}
 _BITS: Final = 62
@@ -21,7 +24,7 @@ _FETCH_SIZE: Final = "10000"
 """Above zero the driver reads in pieces of so many rows, as Spark turns autocommit off for it; else it holds the whole result."""
 
 
-def build_read(address: PostgresAddress, dialect: Dialect, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
+def build_read(reader: Reader, address: PostgresAddress, dialect: Dialect, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
     """Builds the read of some slices of a table; opens no connection."""
     mappings = tuple(postgres_mapping(column.source_type, schema.types.for_column(column.name)) for column in schema.columns)
     # Spark does not double quotes within names, so columns travel under names of ours.
@@ -32,6 +35,11 @@ def build_read(address: PostgresAddress, dialect: Dialect, schema: TableSchema, 
     unstorable = (mapping.is_unstorable(name) for mapping, name in zip(mappings, names, strict=True))
     select = f"SELECT {columns} FROM {dialect.table(schema.table)}"
     database = quote(address.database, safe="")
+    native = None
+    if reader is Reader.NATIVE:
+        named = zip(names, schema.columns, mappings, strict=True)
+        selected = tuple(Selected(name=n, column=column, mapping=mapping, quoted=dialect.name(column.name)) for n, column, mapping in named)
+        native = native_read(address, dialect.table(schema.table), selected, slices, tuple(flags.columns))
     return JdbcRead(
         url=f"jdbc:postgresql://{address.place}/{database}?{urlencode(_OPTIONS | address.ssl_options(), safe='/')}",
         driver="org.postgresql.Driver",
@@ -45,6 +53,7 @@ def build_read(address: PostgresAddress, dialect: Dialect, schema: TableSchema, 
             "customSchema": ", ".join(carried),
         },
         session_init=SESSION_SETTINGS,
+        native=native,
     )
 
 

@@ -68,4 +68,4 @@ class PostgresSource(SqlSource):
 
     def jdbc_read(self, schema: TableSchema, slices: tuple[str, ...]) -> JdbcRead:
         """Returns how Spark reads those slices; opens no connection."""
-        return build_read(self._address, self._dialect, schema, slices)
+        return build_read(self.config.reader, self._address, self._dialect, schema, slices)

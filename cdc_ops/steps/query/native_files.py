@@ -63,8 +63,9 @@ class _FileTask:
             return failed(error)
 
     def _stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = map(_finished, batch.columns, self.reading.columns, self.names)
-        return pa.RecordBatch.from_arrays(list(arrays), names=list(self.names))
+        names = [*self.names, *(column.name for column in self.reading.columns[len(self.names) :])]
+        arrays = list(map(_finished, batch.columns, self.reading.columns, names))
+        return pa.RecordBatch.from_arrays(arrays[: len(self.names)], names=list(self.names))
 
 
 def _finished(values: pa.Array, column: NativeColumn, name: str) -> pa.Array:

@@ -13,7 +13,7 @@ from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.query.native_rows import why_not_native
 
-_NATIVE_KINDS: Final = (SourceKind.MYSQL, SourceKind.MARIADB)
+_NATIVE_KINDS: Final = (SourceKind.MYSQL, SourceKind.MARIADB, SourceKind.POSTGRES)
 
 
 def chosen_reader(spark: SparkSession, spec: JobSpec, url: str, say: Callable[[str], None]) -> Reader:
