@@ -1,19 +1,16 @@
 """How the tasks of a Spark application read the source's rows: found out once, before anything is read."""
 
 from collections.abc import Callable
-from typing import Final
 
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.pipeline.pipeline import Reader, SourceKind
+from cdc_ops.core.pipeline.pipeline import Reader
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.query.native_rows import why_not_native
-
-_NATIVE_KINDS: Final = (SourceKind.MYSQL, SourceKind.MARIADB, SourceKind.POSTGRES)
 
 
 def chosen_reader(spark: SparkSession, spec: JobSpec, url: str, say: Callable[[str], None]) -> Reader:
@@ -58,8 +55,6 @@ def _reads(step: Step, operation: Operation) -> bool:
 
 
 def _why_not(spark: SparkSession, spec: JobSpec, url: str) -> str:
-    if spec.source.kind not in _NATIVE_KINDS:
-        return f"the native reader does not know sources of the kind '{spec.source.kind}'"
     master = str(spark.conf.get("spark.master", "") or "")
     if not master.startswith("local"):  # one task that can does not show that those on other machines can
         return f"Spark's tasks run on a cluster ({master}), and the native reader needs them on the driver's machine"
