@@ -68,9 +68,9 @@ def peer_seconds(peer: Peer, server: DatabaseServer, table: str, runs: int) -> t
     return [float(line.split()[0]) for line in lines[1:]], types
 
 
-def our_seconds(bench: Bench, table: str, runs: int) -> list[float]:
+def our_seconds(bench: Bench, table: str, runs: int, reader: str) -> list[float]:
     """Returns the seconds of each operation after the first in one Spark session."""
-    command = [sys.executable, "-m", "benchmarks._operation", table, str(bench.folder / "operation"), str(runs + 1)]
+    command = [sys.executable, "-m", "benchmarks._operation", table, str(bench.folder / "operation"), str(runs + 1), reader]
     lines = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.splitlines()
     return [float(line.split()[0]) for line in lines[-runs:]]
 
@@ -83,17 +83,22 @@ def main() -> None:
         ensure_rows(server, table, options.rows, _rows.create(table), *_rows.fill(table, options.rows))
         bench = Bench(name="bench_peers", server=server, tables=(table,))
         bench.reset()
-        ours = our_seconds(bench, table, options.runs)
-        own = statistics.median(ours)
+        ours = {reader: our_seconds(bench, table, options.runs, reader) for reader in ("jdbc", "native")}
+        print(f"  cdc-ops: {ours}", flush=True)
         for peer in ALL:
             theirs, types = peer_seconds(peer, server, table, options.runs)
             print(f"  {peer.name}: {theirs}", flush=True)
             median = statistics.median(theirs)
             spread = f"{min(theirs):.2f} .. {max(theirs):.2f}, n={len(theirs)}"
-            lines += [f"{peer.name:<34} median {median:7.2f} s   ({spread})   ratio {own / median:.2f}", f"  its types: {types}"]
+            ratios = ", ".join(f"{reader} {statistics.median(seconds) / median:.2f}" for reader, seconds in ours.items())
+            lines += [f"{peer.name:<34} median {median:7.2f} s   ({spread})   ratios: {ratios}", f"  its types: {types}"]
+    own = [
+        f"cdc-ops, one operation, {reader:<10} median {statistics.median(one):7.2f} s   ({min(one):.2f} .. {max(one):.2f}, n={len(one)})"
+        for reader, one in ours.items()
+    ]
     report(
         f"Snapshot of {options.rows:,} rows x {len(_rows.COLUMNS)} columns into Delta, in processes that have done it once before",
-        (f"{'cdc-ops, one operation':<34} median {own:7.2f} s   ({min(ours):.2f} .. {max(ours):.2f}, n={len(ours)})", *lines),
+        (*own, *lines),
     )
 
 
