@@ -92,18 +92,19 @@ class PostgresRows:
         self._place[0] = _HEAD
 
     def _read_more(self) -> None:
-        """Keeps the begun row, and puts what comes next behind it."""
-        kept = self._data[int(self._place[0]) :].tobytes()
-        parts: list[bytes | bytearray | memoryview] = [kept]
-        size = 0
+        """Keeps the begun row, and puts what comes next behind it.
+
+        Blocks are copied at once: the driver hands out one per row.
+        """
+        data = bytearray(self._data[int(self._place[0]) :])
+        start, enough = len(data), max(BLOCK, 2 * len(data))  # a large row is not copied again and again
         for block in self._blocks:
-            parts.append(block)
-            size += len(block)
-            if size >= max(BLOCK, len(kept)):  # a large row is not copied again and again
+            data += block
+            if len(data) >= enough:
                 break
-        if not size:
+        if len(data) == start:
             raise ConnectionError("the server ended in the middle of the rows")
-        self._data = np.frombuffer(b"".join(parts), np.uint8)
+        self._data = np.frombuffer(data, np.uint8)
         self._place[:2] = 0, self._data.size
 
     def _handed_over(self, rows: int) -> pa.RecordBatch:

@@ -3,7 +3,9 @@
 Called in Spark's tasks by the native reader, in a process of its own. Login, TLS and session settings are those of the plan step.
 """
 
+import gc
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import psycopg
 import pyarrow as pa
@@ -28,7 +30,7 @@ def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> I
     try:
         with _connect(address) as connection, connection.cursor() as cursor:
             cursor.execute(SESSION_SETTINGS)
-            with cursor.copy(statement.encode()) as blocks:
+            with _nothing_old_collected(), cursor.copy(statement.encode()) as blocks:
                 yield from PostgresRows(program, forms, blocks)
     except psycopg.Error as error:
         raise source_error(error, address) from None
@@ -42,6 +44,20 @@ def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> I
             data=NOTHING,
             next="Set 'reader: jdbc' for the source, and report the type of the column.",
         ) from None
+
+
+@contextmanager
+def _nothing_old_collected() -> Iterator[None]:
+    """Keeps Python's garbage collector from what is there already.
+
+    The driver makes some objects for each row, so the collector runs again and again: over all objects of numba and pyarrow that takes more
+    than twice the time of reading and decoding.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _connect(address: PostgresAddress) -> psycopg.Connection:
