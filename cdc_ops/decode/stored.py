@@ -9,15 +9,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_ops.core.schema.mysql_types import NOT_STORED
+from cdc_ops.core.schema.mysql_types import NOT_STORED, UNSTORABLE_MICROS
+from cdc_ops.core.schema.postgres_types import NO_DAY
 from cdc_ops.decode.program import Field
 
 _DAYS_BEFORE_1970: Final = 719528
 _FIRST_OF_MARCH: Final = 60
 """Day of the year 0: servers give it no 29 February, so the days before it have another number."""
 _MICROS_BEFORE_MARCH: Final = -62162035200000000
-_NO_DAY: Final = -2147483647
-_NO_MICROS: Final = -9223372036854775807
 _NO_DATE: Final = "a date that is none, or before March of the year 0"
 
 
@@ -75,13 +74,13 @@ def _instant(values: pa.Array, stored: pa.DataType) -> pa.Array:
 
 def _epoch_days(values: pa.Array, stored: pa.DataType) -> pa.Array:
     """Days since 1970; the least number is none."""
-    _refuse_below(values, _NO_DAY + 1, "an infinite date")
+    _refuse_below(values, 1 - NO_DAY, "an infinite date")
     return values.view(stored)
 
 
 def _epoch_micros(values: pa.Array, stored: pa.DataType) -> pa.Array:
     """Microseconds since 1970; the least number is none."""
-    _refuse_below(values, _NO_MICROS + 1, "an infinite time, or one of the last years")
+    _refuse_below(values, 1 - UNSTORABLE_MICROS, "an infinite time, or one of the last years")
     return values.view(stored)
 
 

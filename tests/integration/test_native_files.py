@@ -15,7 +15,7 @@ from cdc_ops.errors import SourceUnreachableError
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.steps.runs.run import RunReport
 from tests.corpus import POSTGRES_CASES, cases, create_postgres_table, plain, postgres_name
-from tests.integration.test_native_reader import MANY, done, native_world, on_the_way
+from tests.integration.test_native_reader import MANY, done, lost_in_the_middle, native_world, on_the_way
 from tests.stores import at
 from tests.world import ORDERS, World
 
@@ -253,13 +253,7 @@ def test_a_connection_to_postgres_that_ends_in_the_middle_is_a_retry_and_leaves_
 ) -> None:
     world = native_world(postgres, tmp_path, spark)
     world.sql(*PLACES, "INSERT INTO places (id, name) SELECT n, repeat('p', 50) FROM generate_series(1, 40000) AS n")
-    cut: list[bool] = []
-    with on_the_way(world, 300_000, lambda: bool(cut.append(True))):
-        report = world.run()
-    assert cut
-    [failure] = report.failures
-    assert isinstance(failure.error, SourceUnreachableError), failure.error
-    assert failure.error.retryable
+    lost_in_the_middle(world)
     assert files_of(world, "places") == {}
     done(world.run())
     assert len(world.lake("places")) == 40_000

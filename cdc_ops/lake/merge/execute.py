@@ -98,10 +98,11 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
         batch: The batch, prepared.
         record: The commit record, as the text that the commit carries.
     """
-    if not batch.files or not can_append_files(operation, batch):
+    files = appendable_files(operation, batch)
+    if files is None:
         return execute_by_spark(spark, operation, batch, record)
     try:
-        version = append_files(spark, operation, batch.files, record)
+        version = append_files(spark, operation, files, record)
         return Executed(version=version, nulled=NullifiedValues(counted=version is not None or not mark_names(batch.rows)))
     except NotWrittenError as error:  # nothing of them is in the table
         return replace(execute_by_spark(spark, operation, batch, record), not_by_tasks=str(error))
@@ -140,14 +141,14 @@ def execute_by_spark(spark: SparkSession, operation: Operation, batch: Batch, re
         return Executed(version=int(committed), nulled=nulled())
 
 
-def can_append_files(operation: Operation, batch: Batch) -> bool:
-    """True if tasks may write the rows of a batch: it is as it was read, it is only added, and its table asks no more of a data file."""
+def appendable_files(operation: Operation, batch: Batch) -> TaskFiles | None:
+    """Returns how tasks write a batch that is as it was read, is only added, and whose table asks no more of a data file; else None."""
     files, plan = batch.files, batch.plan
     if files is None or files.rows is not batch.rows or plan.mode is not ApplyMode.APPEND or plan.batch_columns != files.columns:
-        return False
+        return None
     log = DeltaLog(operation.target.path)
     state = log.state(log.newest() or 0)
-    return can_commit(batch.rows.sparkSession) and not why_not_plain(state)
+    return files if can_commit(batch.rows.sparkSession) and not why_not_plain(state) else None
 
 
 def append_files(spark: SparkSession, operation: Operation, files: TaskFiles, record: str) -> int | None:

@@ -15,11 +15,10 @@ from pymysql.err import raise_mysql_exception
 
 from cdc_ops.decode.wire.columns import WireColumn
 from cdc_ops.decode.wire.mysql_rows import MySQLRows
-from cdc_ops.errors import CdcError, SourceError
 from cdc_ops.sources.base import NativeColumn
 from cdc_ops.sources.mysql.session import READ_TIMEOUT_SECONDS, SESSION_SETTINGS, Address, source_error
 from cdc_ops.sources.mysql.wire_dates import day_number, instant_micros, wall_clock_micros
-from cdc_ops.sources.sql.session import NOTHING, unreachable
+from cdc_ops.sources.sql.session import ended_early, unreadable
 
 _DAYS_BEFORE_1970: Final = 719528
 _FORMS: Final[dict[str, dict[str, Any]]] = {
@@ -45,10 +44,9 @@ def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> I
     except (pymysql.MySQLError, RuntimeError) as error:
         raise source_error(error, address) from None
     except OSError as error:
-        what = f"The connection to the database server at {address.place} ended before its rows did."
-        raise unreachable(what, str(error), "Check the server's log and the network") from None
+        raise ended_early(address.place, str(error)) from None
     except (ValueError, ArithmeticError) as error:
-        raise _unreadable(address, error) from None
+        raise unreadable(address.place, error) from None
     finally:
         if connection is not None:
             connection._force_close()
@@ -100,12 +98,3 @@ def filler(stream: BufferedReader) -> Callable[[memoryview], int]:
         return len(found)
 
     return fill
-
-
-def _unreadable(address: Address, error: Exception) -> CdcError:
-    return SourceError(
-        f"The database server at {address.place} sent a value that the native reader cannot read exactly.",
-        why=str(error)[:400],
-        data=NOTHING,
-        next="Set 'reader: jdbc' for the source, and report the type of the column.",
-    )

@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from cdc_ops.decode.program import Field, Program
 from cdc_ops.decode.wire.postgres_rows import PostgresRows
-from cdc_ops.errors import SourceError
 from cdc_ops.sources.base import NativeColumn
 from cdc_ops.sources.postgres.session import SESSION_SETTINGS, PostgresAddress, source_error
-from cdc_ops.sources.sql.session import NOTHING, unreachable
+from cdc_ops.sources.sql.session import ended_early, unreadable
 
 
 def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> Iterator[pa.RecordBatch]:
@@ -35,15 +34,9 @@ def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> I
     except psycopg.Error as error:
         raise source_error(error, address) from None
     except OSError as error:
-        what = f"The connection to the database server at {address.place} ended before its rows did."
-        raise unreachable(what, str(error), "Check the server's log and the network") from None
+        raise ended_early(address.place, str(error)) from None
     except (ValueError, ArithmeticError) as error:
-        raise SourceError(
-            f"The database server at {address.place} sent a value that the native reader cannot read exactly.",
-            why=str(error)[:400],
-            data=NOTHING,
-            next="Set 'reader: jdbc' for the source, and report the type of the column.",
-        ) from None
+        raise unreadable(address.place, error) from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.text import did_you_mean
-from cdc_ops.errors import CdcError, ConfigError, SourceInterruptedError, SourceUnreachableError
+from cdc_ops.errors import CdcError, ConfigError, SourceError, SourceInterruptedError, SourceUnreachableError
 
 Row = dict[str, Any]
 
@@ -192,6 +192,23 @@ class SqlSession:
 def unreachable(what: str, why: str, check: str) -> SourceUnreachableError:
     """Returns the error for a server that may answer later."""
     return SourceUnreachableError(what, why=why, data=NOTHING, next=f"{check}; scheduled runs retry automatically.")
+
+
+def ended_early(place: str, why: str) -> SourceUnreachableError:
+    """Returns the error for a connection that a native reader lost in the middle of the rows."""
+    return unreachable(
+        f"The connection to the database server at {place} ended before its rows did.", why, "Check the server's log and the network"
+    )
+
+
+def unreadable(place: str, error: Exception) -> SourceError:
+    """Returns the error for bytes of which a native reader can make no value."""
+    return SourceError(
+        f"The database server at {place} sent a value that the native reader cannot read exactly.",
+        why=str(error)[:400],
+        data=NOTHING,
+        next="Set 'reader: jdbc' for the source, and report the type of the column.",
+    )
 
 
 def interrupted(place: str, why: str) -> SourceInterruptedError:

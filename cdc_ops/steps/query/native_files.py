@@ -29,8 +29,10 @@ def files_of(read: NativeRead | None, operation: Operation, rows: DataFrame) -> 
         operation: The frozen operation.
         rows: The same rows, as Spark reads them.
     """
+    if read is None or not all(column.finish for column in read.columns):
+        return None
     codec = str(rows.sparkSession.conf.get("spark.sql.parquet.compression.codec", "snappy")).lower()
-    if read is None or codec not in CODECS or not all(column.finish for column in read.columns):
+    if codec not in CODECS:
         return None
     columns = operation.full_schema.names
     folder = operation.target.path

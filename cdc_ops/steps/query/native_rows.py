@@ -6,7 +6,6 @@ plan carries statements and a ticket for the login (`steps.query.logins`), never
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
@@ -61,20 +60,13 @@ class _Task:
     reading: Reading
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        with carried_errors():
+        try:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     yield from self.reading.batches(number)
-
-
-@contextmanager
-def carried_errors() -> Iterator[None]:
-    """Lets a task fail with an error of ours in a text that `failed_task` knows again."""
-    try:
-        yield
-    except CdcError as error:
-        carried = json.dumps(error.to_payload()).encode().hex()  # of letters and digits: no log and no message changes them
-        raise RuntimeError(f"{error.what} {error.why} {_MARK}{carried}{_END}") from None
+        except CdcError as error:
+            carried = json.dumps(error.to_payload()).encode().hex()  # of letters and digits: no log and no message changes them
+            raise RuntimeError(f"{error.what} {error.why} {_MARK}{carried}{_END}") from None
 
 
 def failed_task(failure: str) -> CdcError | None:
