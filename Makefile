@@ -106,7 +106,7 @@ demo-ui: jars ## The same, and Airflow stays up to look around in
 	@$(BIN)/python -m cdc_ops.demo ui
 
 .PHONY: demo-archive
-demo-archive: jars ## The log method: a real Debezium, its events as files on an S3 endpoint, Airflow runs that merge them
+demo-archive: jars ## The log method: events of a real Debezium, and the binlogs themselves, as files on an S3 endpoint; Airflow runs merge them
 	@$(BIN)/python -m cdc_ops.demo archive
 
 .PHONY: demo-down

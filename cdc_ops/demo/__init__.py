@@ -7,7 +7,7 @@
     airflow     Airflow's folder, settings, processes and REST API
     jvm         options with which Spark's JVMs start quickly
     stage       starts and stops everything
-    stories     the phases: snapshot, increment, backfill, resync; archived events
+    stories     the phases: snapshot, increment, backfill, resync; archived events; archived binlogs
     check       compares source and lake
     secrecy     searches for the database password
     report      the screen

@@ -2,7 +2,8 @@
 
     python -m cdc_ops.demo.check ROOT PIPELINE
 
-The process answers each line on its standard input with one line of JSON. It compares by the package's own `verify` step.
+The process answers each line on its standard input, the name of a pipeline, with one line of JSON. It compares by the package's own
+`verify` step.
 """
 
 import json
@@ -86,13 +87,16 @@ class Checker:
             self._partial.replace(jvm.archive(self._layout))
         self._partial.unlink(missing_ok=True)
 
-    def compare(self) -> dict[str, TableCheck]:
-        """Compares all tables of the pipeline in their current state.
+    def compare(self, pipeline: str) -> dict[str, TableCheck]:
+        """Compares all tables of a pipeline in their current state.
+
+        Args:
+            pipeline: Its name.
 
         Raises:
             JobError: the comparison failed; the error has the end of its log.
         """
-        answer = json.loads(self._service.ask("compare", COMPARE_TIMEOUT) or "{}")
+        answer = json.loads(self._service.ask(pipeline, COMPARE_TIMEOUT) or "{}")
         if "tables" not in answer:
             raise JobError(
                 "source and lake cannot be compared",
@@ -112,11 +116,11 @@ def main(arguments: list[str]) -> int:
     from cdc_ops.lake.spark.session import build_session
 
     spark = build_session("cdc-ops demo check", extra_conf=SMALL)
-    [pipeline] = [one for one in load_pipelines(layout.pipelines) if one.name == layout.pipeline]
-    for _ in sys.stdin:
-        print(json.dumps(_answer(spark, pipeline, layout)), file=answers, flush=True)
+    pipelines = {one.name: one for one in load_pipelines(layout.pipelines)}
+    for line in sys.stdin:
+        print(json.dumps(_answer(spark, pipelines[line.strip()], layout)), file=answers, flush=True)
     if REHEARSE in arguments:
-        _rehearse(spark, pipeline, layout)
+        _rehearse(spark, pipelines[layout.pipeline], layout)
     gateway: Any = spark.sparkContext._gateway
     spark.stop()
     gateway.proc.stdin.close()  # the JVM ends when its input is closed

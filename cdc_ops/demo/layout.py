@@ -9,6 +9,8 @@ from cdc_ops.config.settings import load_settings
 PIPELINE = "shop"
 ARCHIVE_PIPELINE = "shop_events"
 """The pipeline whose table is loaded from archived change events."""
+BINLOG_PIPELINE = "shop_binlogs"
+"""The pipeline whose table is loaded from archived binlogs; the same story shows both."""
 DATABASE = "shop"
 CONNECTION = "shop_db"
 
@@ -107,19 +109,19 @@ class Layout:
 
     @property
     def spark_server(self) -> Path:
-        """Returns the folder of the Spark server that the second half of the story works on."""
+        """Returns the folder of the Spark server on which runs work: all of archives, and the second half of the others."""
         return self.root / "spark-server"
 
     @property
     def pipelines(self) -> Path:
-        """Returns the folder of the pipeline files: copies, because the second half names a Spark server in them."""
+        """Returns the folder of the pipeline files: copies, because the demo names its Spark server in them."""
         return self.root / "pipelines"
 
     @property
     def shipped_pipelines(self) -> Path:
         """Returns the folder of the pipeline files that the demo copies."""
         files = self.dags / "pipelines"
-        return files / "examples" / "archive" if self.pipeline == ARCHIVE_PIPELINE else files
+        return files if self.pipeline == PIPELINE else files / "examples" / "archive"
 
     def settings(self) -> dict[str, str]:
         """Returns the environment variables with which cdc-ops uses this demo; none of them is secret."""

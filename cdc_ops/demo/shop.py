@@ -96,6 +96,12 @@ PAYMENTS_CHANGES: Final = (
     ),
 )
 
+ORDERS_CHANGES: Final = (
+    ("UPDATE orders SET note = 'corrected', updated_at = updated_at WHERE id <= 1000", "1,000 corrected, keeping their updated_at"),
+    ("DELETE FROM orders WHERE id BETWEEN 5001 AND 5500", "500 in a row deleted"),
+    ("UPDATE orders SET id = 9000001 WHERE id = (SELECT MIN(id) FROM orders)", "one order has a new key"),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChange:
@@ -115,6 +121,10 @@ def fill(server: MariaDBServer, say: Callable[[str], None]) -> None:
     server.create_database(DATABASE)
     server.execute(SALES_TABLE, SALES_ROWS, database=DATABASE)
     say(f"shop.sales: 4 rows; filling shop.orders with {ORDERS:,} rows")
+    _fill_orders(server)
+
+
+def _fill_orders(server: MariaDBServer) -> None:
     server.execute(
         ORDERS_TABLE,
         f"SET @first = NOW(6) - INTERVAL 1 MINUTE - INTERVAL {DAYS} DAY, @step = {DAYS * 86_400_000_000 // ORDERS}",
@@ -124,9 +134,15 @@ def fill(server: MariaDBServer, say: Callable[[str], None]) -> None:
     )
 
 
-def fill_payments(server: MariaDBServer) -> None:
-    """Creates the database with the table that Debezium reads; no column shows when a row was changed."""
+def fill_for_archives(server: MariaDBServer, say: Callable[[str], None]) -> None:
+    """Creates the database with `payments`, which Debezium reads, and `orders`, whose changes come from the binlogs.
+
+    No column of `payments` shows when a row was changed.
+    """
     server.create_database(DATABASE)
+    say(f"shop.payments: {PAYMENTS:,} rows; filling shop.orders with {ORDERS:,} rows")
+    _fill_orders(server)
+    server.execute("FLUSH BINARY LOGS")  # these rows are history: the binlog that the shop works with is a small one
     server.execute(PAYMENTS_TABLE, PAYMENTS_ROWS, "ANALYZE TABLE payments", database=DATABASE)
 
 
@@ -134,6 +150,12 @@ def change_payments(server: MariaDBServer) -> tuple[SourceChange, ...]:
     """Makes changes of all kinds, one transaction each; a cursor would find few of them."""
     server.execute(*(statement for statement, _ in PAYMENTS_CHANGES), database=DATABASE)
     return tuple(SourceChange(table="shop.payments", text=text) for _, text in PAYMENTS_CHANGES)
+
+
+def change_orders(server: MariaDBServer) -> tuple[SourceChange, ...]:
+    """Makes changes that no cursor finds, beside those of the writer."""
+    server.execute(*(statement for statement, _ in ORDERS_CHANGES), database=DATABASE)
+    return tuple(SourceChange(table="shop.orders", text=text) for _, text in ORDERS_CHANGES)
 
 
 def change_sales(server: MariaDBServer) -> tuple[SourceChange, ...]:

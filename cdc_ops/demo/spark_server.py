@@ -1,4 +1,4 @@
-"""The Spark server of the second half of the demo, and the pipeline file that names it; outside the data path."""
+"""The Spark server of the demo, and the pipeline files that name it; outside the data path."""
 
 import shutil
 from typing import Final
@@ -19,7 +19,7 @@ def copy_pipelines(layout: Layout) -> None:
 
 
 def use_server(layout: Layout, *, outlive: bool) -> str:
-    """Starts a Spark Connect server, names it in the pipeline file, and returns its address.
+    """Starts a Spark Connect server, names it in the pipeline files, and returns its address.
 
     Args:
         layout: The demo's folders and files.
@@ -37,8 +37,8 @@ def use_server(layout: Layout, *, outlive: bool) -> str:
 
 
 def name_server(layout: Layout, address: str) -> None:
-    """Names a server in the pipeline file: the tasks that start from now on work on it."""
-    path = layout.pipelines / f"{layout.pipeline}.yaml"
-    before, section, after = path.read_text("utf-8").partition(_SECTION)
-    assert section
-    path.write_text(f'{before}{section}  connect: "{address}"\n{after}', "utf-8")
+    """Names a server in the pipeline files: the tasks that start from now on work on it."""
+    for path in layout.pipelines.glob("*.yaml"):
+        before, section, after = path.read_text("utf-8").partition(_SECTION)
+        assert section
+        path.write_text(f'{before}{section}  connect: "{address}"\n{after}', "utf-8")

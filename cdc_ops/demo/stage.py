@@ -16,9 +16,9 @@ from cdc_ops.demo.layout import CONNECTION, DATABASE, PIPELINE, Layout
 from cdc_ops.demo.report import Screen
 from cdc_ops.demo.secrecy import PasswordWatch
 from cdc_ops.demo.services import stop_all
-from cdc_ops.demo.shop import fill, fill_payments, source_url
-from cdc_ops.demo.spark_server import copy_pipelines
-from cdc_ops.demo.writer import WriterProcess
+from cdc_ops.demo.shop import fill, fill_for_archives, source_url
+from cdc_ops.demo.spark_server import copy_pipelines, use_server
+from cdc_ops.demo.writer import DELETES, WriterProcess
 from cdc_ops.dev.mariadb import MariaDBServer
 from cdc_ops.dev.processes import stop_from_pidfile
 from cdc_ops.lake.spark import jars
@@ -30,7 +30,7 @@ class Stage:
 
     Args:
         server: The source.
-        writer: Changes the source of the pipeline `shop`; paused at first.
+        writer: Changes `orders`; paused at first.
         api: A client of Airflow's REST API.
         login: Airflow's address and login.
         dag: Airflow's details of the pipeline's DAG.
@@ -40,7 +40,7 @@ class Stage:
     """
 
     server: MariaDBServer
-    writer: WriterProcess | None
+    writer: WriterProcess
     api: AirflowApi
     login: Login
     dag: dict[str, Any]
@@ -76,15 +76,15 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
     server = _open_shop(layout, screen, airflow, outlive=outlive)
     checker = Checker(layout)
     checker.start(airflow.environment())
-    writer = None
     with screen.step("filling the shop database"):
-        if layout.pipeline == PIPELINE:
-            fill(server, screen.detail)
-            writer = WriterProcess(layout.writer, outlive=outlive)
-            writer.start()
-            (layout.logs / "writer.log").symlink_to(layout.writer / "server.log")
-        else:
-            fill_payments(server)
+        fills, deletes = (fill, 0) if layout.pipeline == PIPELINE else (fill_for_archives, DELETES)
+        fills(server, screen.detail)
+        writer = WriterProcess(layout.writer, deletes=deletes, outlive=outlive)
+        writer.start()
+        (layout.logs / "writer.log").symlink_to(layout.writer / "server.log")
+    if layout.pipeline != PIPELINE:
+        with screen.step("starting a Spark Connect server, and naming it in the pipeline files"):
+            use_server(layout, outlive=outlive)
     api = AirflowApi(login, airflow.check)
     with screen.step("waiting for Airflow"):
         api.wait_until_healthy()

@@ -1,9 +1,10 @@
-"""A process that keeps inserting and updating orders in small transactions; before the data path.
+"""A process that keeps changing orders in small transactions; before the data path.
 
-    python -m cdc_ops.demo.writer FOLDER      with FOLDER = the writer's folder, next to the database server's
+    python -m cdc_ops.demo.writer FOLDER DELETES      with FOLDER = the writer's folder, next to the database server's
 
-The process never deletes, because a cursor does not find deletes. It ends by SIGTERM, after `LIFETIME` at the latest, or with the server.
-A file `pause` in its folder makes it finish its transaction and wait; `status.json` has the number of its changes.
+It inserts and updates, and deletes DELETES orders in each transaction: none where a cursor is shown, which does not find deletes. It ends
+by SIGTERM, after `LIFETIME` at the latest, or with the server. A file `pause` in its folder makes it finish its transaction and wait;
+`status.json` has the number of its changes.
 """
 
 import json
@@ -24,6 +25,8 @@ from cdc_ops.dev.processes import ServerProcess, wait_until
 LIFETIME = 4 * 3600.0
 TRANSACTIONS_PER_SECOND = 20
 INSERTS, UPDATES = 5, 15
+DELETES = 2
+"""Orders that a transaction deletes where the story shows deletes."""
 MOST_INSERTS = 300_000
 """The number of new orders after which the process only updates, so that a forgotten demo does not fill the disk."""
 
@@ -35,6 +38,7 @@ INSERT = sqlalchemy.text(
 UPDATE = sqlalchemy.text(
     "UPDATE orders SET status = ELT(1 + :step, 'new', 'paid', 'shipped', 'delivered', 'returned'), total = total + :more WHERE id = :id"
 )
+DELETE = sqlalchemy.text("DELETE FROM orders WHERE id = :id")
 
 
 @dataclass(slots=True)
@@ -45,6 +49,13 @@ class Work:
     transactions: int = 0
     inserted: int = 0
     updated: int = 0
+    deleted: int = 0
+
+    def since(self, before: "Work") -> str:
+        """Returns what was done after `before`, as text."""
+        inserted, updated, deleted = self.inserted - before.inserted, self.updated - before.updated, self.deleted - before.deleted
+        deletes = f", {deleted:,} deleted" if deleted else ""
+        return f"{inserted:,} inserted, {updated:,} updates{deletes}, in {self.transactions - before.transactions:,} transactions"
 
 
 class WriterProcess:
@@ -52,18 +63,20 @@ class WriterProcess:
 
     Args:
         folder: The writer's folder.
+        deletes: Number of orders that each transaction deletes.
         outlive: True if the process keeps running after the one that started it.
     """
 
-    def __init__(self, folder: Path, *, outlive: bool = False) -> None:
+    def __init__(self, folder: Path, *, deletes: int = 0, outlive: bool = False) -> None:
         self._folder = folder
+        self._deletes = deletes
         self._process = ServerProcess("the writer", folder, outlive=outlive)
 
     def start(self) -> None:
         """Starts the process, paused."""
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / PAUSE_FILE).touch()
-        self._process.start([sys.executable, "-m", "cdc_ops.demo.writer", str(self._folder.resolve())])
+        self._process.start([sys.executable, "-m", "cdc_ops.demo.writer", str(self._folder.resolve()), str(self._deletes)])
 
     def resume(self) -> None:
         """Lets the process make changes."""
@@ -97,7 +110,7 @@ def read_status(folder: Path) -> Work:
 
 def main(arguments: list[str]) -> int:
     """Makes changes until SIGTERM, and waits while the pause file exists."""
-    folder = Path(arguments[0])
+    folder, deletes = Path(arguments[0]), int(arguments[1])
     server = MariaDBServer.attach(folder.parent / "mariadb")
     if server is None:
         print("the database server does not run", file=sys.stderr)
@@ -108,7 +121,7 @@ def main(arguments: list[str]) -> int:
     engine = sqlalchemy.create_engine(server.url(DATABASE))
     try:
         with engine.connect() as connection:
-            return _work(connection, folder, ended)
+            return _work(connection, folder, deletes, ended)
     except sqlalchemy.exc.OperationalError as error:
         print(f"the database server ended: {error.orig}", file=sys.stderr)
         return 1
@@ -116,7 +129,7 @@ def main(arguments: list[str]) -> int:
         engine.dispose()
 
 
-def _work(connection: sqlalchemy.Connection, folder: Path, ended: list[int]) -> int:
+def _work(connection: sqlalchemy.Connection, folder: Path, deletes: int, ended: list[int]) -> int:
     work, chance, deadline = Work(), random.Random(7), time.monotonic() + LIFETIME
     known = int(connection.execute(sqlalchemy.text("SELECT MAX(id) FROM orders")).scalar_one())
     connection.rollback()
@@ -127,19 +140,24 @@ def _work(connection: sqlalchemy.Connection, folder: Path, ended: list[int]) -> 
         else:
             work.state = "working"
             inserts = INSERTS if work.inserted < MOST_INSERTS else 0
-            _transact(connection, chance, known, inserts)
-            work.transactions, work.inserted, work.updated = work.transactions + 1, work.inserted + inserts, work.updated + UPDATES
+            updated, deleted = _transact(connection, chance, known, inserts, deletes)
+            work.transactions, work.inserted = work.transactions + 1, work.inserted + inserts
+            work.updated, work.deleted = work.updated + updated, work.deleted + deleted
         _write_status(folder, work)
         time.sleep(max(0.0, 1 / TRANSACTIONS_PER_SECOND - (time.monotonic() - started)))
     return 0
 
 
-def _transact(connection: sqlalchemy.Connection, chance: random.Random, known: int, inserts: int) -> None:
+def _transact(connection: sqlalchemy.Connection, chance: random.Random, known: int, inserts: int, deletes: int) -> tuple[int, int]:
+    """Makes one transaction; returns how many orders it updated and deleted: a chosen one may have been deleted before."""
     if inserts:
         connection.execute(INSERT, [_order(chance) for _ in range(inserts)])
-    ids = chance.sample(range(1, known + 1), UPDATES)
-    connection.execute(UPDATE, [{"step": chance.randrange(5), "more": chance.randrange(1, 99) / 100, "id": one} for one in sorted(ids)])
+    ids = chance.sample(range(1, known + 1), UPDATES + deletes)
+    changes = [{"step": chance.randrange(5), "more": chance.randrange(1, 99) / 100, "id": one} for one in sorted(ids[:UPDATES])]
+    updated = connection.execute(UPDATE, changes).rowcount
+    deleted = connection.execute(DELETE, [{"id": one} for one in sorted(ids[UPDATES:])]).rowcount if deletes else 0
     connection.commit()
+    return updated, deleted
 
 
 def _order(chance: random.Random) -> dict[str, Any]:

@@ -107,6 +107,12 @@ def test_binlogs_are_copied_first_and_a_failure_of_that_does_not_hold_up_the_tab
     assert [name for name, dag in dags.items() if dag.has_task("archive")] == ["cdc_shop"]
 
 
+def test_of_the_shipped_pipelines_of_archives_the_one_of_binlogs_copies_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(ROOT / "dags" / "pipelines" / "examples" / "archive"))
+    dags = bag().dags
+    assert {name: dag.has_task("archive") for name, dag in dags.items()} == {"cdc_shop_binlogs": True, "cdc_shop_events": False}
+
+
 def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_known(folder: Path) -> None:
     dags = bag().dags
     defaults = {

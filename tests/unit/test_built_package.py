@@ -92,7 +92,7 @@ def test_an_installed_package_finds_its_own_files_and_works_in_the_users_folder(
     )
     assert done.returncode == 0, done.stderr
     package, home = built.unpacked / "cdc_ops", tmp_path / ".cdc-ops"
-    assert done.stdout.splitlines()[-8:] == [
+    assert done.stdout.splitlines()[-9:] == [
         str(package / "__init__.py"),
         str(package / "spark_jobs" / "sync.py"),
         str(package / "demo" / "dags"),
@@ -100,5 +100,6 @@ def test_an_installed_package_finds_its_own_files_and_works_in_the_users_folder(
         str(home / "cache"),
         "python -m cdc_ops.demo ",
         "shop",
+        "shop_binlogs",
         "shop_events",
     ]

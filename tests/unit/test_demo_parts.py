@@ -16,13 +16,15 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.demo.airflow.api import TaskState
 from cdc_ops.demo.airflow.home import AirflowHome, own_environment
 from cdc_ops.demo.check import TableCheck
-from cdc_ops.demo.layout import ARCHIVE_PIPELINE, PIPELINE, Layout
+from cdc_ops.demo.layout import ARCHIVE_PIPELINE, BINLOG_PIPELINE, PIPELINE, Layout
 from cdc_ops.demo.report import Screen, TableReport, print_tables, verdict
 from cdc_ops.demo.secrecy import PasswordWatch, telling_parts, written_files
 from cdc_ops.demo.services import ProcessInfo, Service, is_running, stop_all
 from cdc_ops.demo.spark_server import copy_pipelines, name_server
+from cdc_ops.demo.stories.binlogs import BINLOGS, TABLE
 from cdc_ops.demo.stories.log_method import ARCHIVE
 from cdc_ops.demo.stories.phase import Excuse, task_line
+from cdc_ops.demo.writer import Work
 from cdc_ops.testing.source_harness import wait_until
 
 PASSWORD = "aB3-dE6_gH9@:/%#+& ?zY8xW7vU6tS"
@@ -128,6 +130,14 @@ def test_a_difference_is_said_with_its_numbers() -> None:
     )
     assert "differs, as expected here" in verdict(replace(REPORT, check=check, excused="because"))
     assert "lake = source" in verdict(REPORT)
+    assert "not compared" in verdict(replace(REPORT, check=None))
+
+
+def test_what_the_writer_did_is_said_with_its_deletes_if_there_are_any() -> None:
+    before = Work(transactions=1, inserted=5, updated=15)
+    after = Work(transactions=3, inserted=15, updated=1045, deleted=4)
+    assert replace(after, deleted=0).since(before) == "10 inserted, 1,030 updates, in 2 transactions"
+    assert after.since(before) == "10 inserted, 1,030 updates, 4 deleted, in 2 transactions"
 
 
 def test_markup_in_what_is_reported_is_printed_as_it_is() -> None:
@@ -167,11 +177,14 @@ def test_airflows_password_is_only_in_the_file_that_airflow_reads(tmp_path: Path
     assert [path.name for path in written if login.password in path.read_text()] == ["passwords.json"]
 
 
-def test_the_pipeline_of_the_archive_is_read_from_a_folder_of_its_own() -> None:
+def test_the_pipelines_of_archives_are_read_from_a_folder_of_their_own() -> None:
     layout = replace(Layout.default(ARCHIVE_PIPELINE), endpoint="http://127.0.0.1:1")
-    [pipeline] = load_pipelines(layout.shipped_pipelines)
-    assert (layout.dag_id, pipeline.name) == ("cdc_shop_events", ARCHIVE_PIPELINE)
-    assert pipeline.archive.location(TableName(schema="shop", name="payments")) == f"{ARCHIVE}/cdc.shop.payments"
+    binlogs, events = load_pipelines(layout.shipped_pipelines)
+    assert (layout.dag_id, events.name, binlogs.name) == ("cdc_shop_events", ARCHIVE_PIPELINE, BINLOG_PIPELINE)
+    assert events.archive.location(TableName(schema="shop", name="payments")) == f"{ARCHIVE}/cdc.shop.payments"
+    assert binlogs.archive.location(TableName.parse(TABLE)) == BINLOGS
+    assert not {rule.pattern for rule in events.tables} & {rule.pattern for rule in binlogs.tables}, "both write one lake"
+    assert replace(layout, pipeline=BINLOG_PIPELINE).shipped_pipelines == layout.shipped_pipelines
     assert layout.settings()["CDC_OPS_ARCHIVE_ENDPOINT"] == layout.endpoint
     assert [one.name for one in load_pipelines(Layout.default().shipped_pipelines)] == [PIPELINE]
 

@@ -39,13 +39,13 @@ class ArchiveStory(Play):
         return all(outcomes)
 
     def _first_events(self) -> bool:
-        self._screen.heading("1 of 2: the archive's first events")
+        self._screen.heading("1 of 5: the archive's first events")
         self._changed(f"a table of {shop.PAYMENTS:,} payments, whose rows Debezium has written as events; the lake is empty")
         self._stage.api.unpause(self._layout.dag_id)
         return self._phase("the first run merges the events", lambda: self._trigger({}, "first events"), {})
 
     def _changes(self) -> bool:
-        self._screen.heading("2 of 2: changes")
+        self._screen.heading("2 of 5: changes")
         for change in shop.change_payments(self._stage.server):
             self._changed(f"{change.table}: {change.text}")
         return self._phase("a run merges the events, including deletes", lambda: self._trigger({}, "changes"), {})

@@ -2,9 +2,10 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cdc_ops.core.archive.offsets import ArchiveWatermark, format_position
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.demo.airflow.api import TaskState
 from cdc_ops.demo.check import TableCheck
@@ -53,18 +54,32 @@ class Play(ABC):
         """Waits until the source, and its archive if there is one, no longer change, so that both sides can be compared after the run."""
 
     def _phase(self, title: str, start: Callable[[], str], excuses: Mapping[str, Excuse]) -> bool:
-        stage, started = self._stage, time.monotonic()
+        started = time.monotonic()
         self.settle()
+        run_id = self._run(title, start)
+        with self._screen.step("comparing source and lake, row by row"):
+            checks = self._stage.checker.compare(self._layout.pipeline)
+        reports = self._reports(run_id, checks, excuses)
+        self._print(run_id, reports)
+        self._screen.line(f"  [dim]run and comparison: {time.monotonic() - started:.1f} s[/]")
+        return all(bool(one.check and one.check.equal) or bool(one.excused) for one in reports)
+
+    def _moving_phase(self, title: str, start: Callable[[], str], table: str) -> None:
+        """Runs a phase while the source goes on changing, so that there is nothing to compare."""
+        started = time.monotonic()
+        run_id = self._run(title, start)
+        self._print(run_id, self._reports(run_id, {table: None}, {}))
+        self._screen.line(f"  [dim]run: {time.monotonic() - started:.1f} s[/]")
+
+    def _run(self, title: str, start: Callable[[], str]) -> str:
         with self._screen.step(title):
             run_id = start()
-            stage.api.wait_for_run(self._layout.dag_id, run_id, self._show)
-        with self._screen.step("comparing source and lake, row by row"):
-            checks = stage.checker.compare()
-        reports = self._reports(run_id, checks, excuses)
+            self._stage.api.wait_for_run(self._layout.dag_id, run_id, self._show)
+        return run_id
+
+    def _print(self, run_id: str, reports: Sequence[TableReport]) -> None:
         self._screen.line(f"  run {run_id}")
         print_tables(self._screen, reports)
-        self._screen.line(f"  [dim]run and comparison: {time.monotonic() - started:.1f} s[/]")
-        return all(one.check.equal or bool(one.excused) for one in reports)
 
     def _trigger(self, params: Mapping[str, object], note: str) -> str:
         return self._stage.api.trigger(self._layout.dag_id, params, f"demo: {note}")
@@ -77,13 +92,13 @@ class Play(ABC):
         for text in lines:
             self._screen.line(f"  at the source: {text}")
 
-    def _reports(self, run_id: str, checks: Mapping[str, TableCheck], excuses: Mapping[str, Excuse]) -> list[TableReport]:
+    def _reports(self, run_id: str, checks: Mapping[str, TableCheck | None], excuses: Mapping[str, Excuse]) -> list[TableReport]:
         reader = open_reader(self._layout.settings()["CDC_OPS_LEDGER"])
         try:
-            reports = [_report(reader, self._layout.pipeline, run_id, check, excuses.get(table)) for table, check in checks.items()]
+            reports = [_report(reader, self._layout.pipeline, run_id, table, check) for table, check in checks.items()]
         finally:
             reader.close()
-        return [replace(one, message=self._news(one.message)) for one in reports]
+        return [replace(one, message=self._news(one.message), excused=_excused(one, excuses)) for one in reports]
 
     def _news(self, message: str) -> str:
         """Returns the parts of a message that no earlier phase has shown: warnings come with every run."""
@@ -100,17 +115,26 @@ def task_line(tasks: tuple[TaskState, ...]) -> str:
     return f"{done} of {len(tasks)} tasks done" + (f"; {names}" if names else "")
 
 
-def _report(reader: StateReader, pipeline: str, run_id: str, check: TableCheck, excuse: Excuse | None) -> TableReport:
-    name = TableName.parse(check.table)
+def _excused(report: TableReport, excuses: Mapping[str, Excuse]) -> str:
+    excuse = excuses.get(report.table)
+    return excuse.why if excuse is not None and report.check is not None and excuse.covers(report.check) else ""
+
+
+def _position(archive: ArchiveWatermark) -> str:
+    reached = [f"{one.stream} up to {format_position(one.to)}" for one in archive.streams]
+    return ", ".join([*reached, *((archive.gtids,) if archive.gtids else ())])
+
+
+def _report(reader: StateReader, pipeline: str, run_id: str, table: str, check: TableCheck | None) -> TableReport:
+    name = TableName.parse(table)
     run, state = reader.table_run(pipeline, name, run_id), reader.table_state(pipeline, name)
-    excused = excuse.why if excuse is not None and excuse.covers(check) else ""
     known = TableReport(
-        table=check.table,
+        table=table,
         status="",
         check=check,
         watermark=str(state.progress.watermark or ""),
+        position=_position(state.progress.archive) if state.progress.archive else "",
         delta_version=state.delta_version,
-        excused=excused,
     )
     if run is None:
         return known
