@@ -5,8 +5,9 @@ at the end of every tenth key a delete. Six things are timed, each in a process 
 
     count   Spark counts the files: `spark.read.json(files).count()`
     bare    a job as one writes it by hand: the values by their types, the last event of each key, written as Delta; nothing is checked
-    lane    what `bare` does, with lines counted and numbered, and each value read exactly or its record refused: by the compiled decoder
-    fold    the same by Spark's expressions
+    lane    what `bare` does, with lines counted and numbered, and each value read exactly or its record refused: by the compiled decoder,
+            whose workers write the table's files
+    fold    the same by Spark's expressions, written by Spark
     run     a whole run of a pipeline: listing, proof of completeness, events landed, looked at and folded, MERGE, ledger
     exact   the same with `decoder: exact`
 
@@ -28,7 +29,10 @@ from pyspark.sql import functions as F
 
 from benchmarks._harness import BENCH, LOCAL, ROOT, Series, report, run
 from benchmarks._pipeline_run import run_described
+from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.operation.log_batch import LOG_COLUMNS, PRESENT
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.decode import warm_up
@@ -36,11 +40,14 @@ from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.feed.fold import latest_per_key
 from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
 from cdc_ops.formats.registry import open_format
+from cdc_ops.lake.data_files.commit import commit_files
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session
+from cdc_ops.lake.table.create import ensure_table, indexed_columns
 from cdc_ops.steps.log.plain.file_scan import FileTask, ScanTask
 from cdc_ops.steps.log.plain.lane import PlainEvents
 from cdc_ops.steps.log.plain.opening import buckets_of, scanned
+from tests.lake_case import Case
 
 PARTS: Final = {
     "count": "spark.read.json(files).count()",
@@ -165,8 +172,8 @@ def last_states(spark: SparkSession, folder: Path) -> DataFrame:
     return latest_per_key(feed, table, truncated=False, partial=False)
 
 
-def last_states_of_lane(spark: SparkSession, folder: Path) -> DataFrame:
-    """Returns the last state of each key by the compiled decoder, which takes all of these events."""
+def read_by_lane(spark: SparkSession, folder: Path) -> PlainEvents:
+    """Reads the files by the compiled decoder, which takes all of these events."""
     files, table, form = record_files(folder), schema(), open_format(CHOSEN.name)
     size, place = sum(file.size for file in files), folder.with_suffix(".plain")
     shutil.rmtree(place, ignore_errors=True)
@@ -187,14 +194,30 @@ def last_states_of_lane(spark: SparkSession, folder: Path) -> DataFrame:
     for file, scan, following in zip(asked, scans, asked[1:], strict=False):
         assert file.start_offset + scan.lines == following.start_offset, file
     assert not found.marked(found.scans)
-    return found.folded(found.scans)
+    return found
 
 
-def fold(spark: SparkSession, folder: Path, events: int, states: Callable[[SparkSession, Path], DataFrame] = last_states) -> None:
+def lane(spark: SparkSession, folder: Path, events: int) -> None:
+    """Has the decoder's workers write the last states as data files of a table, commits them, and checks them."""
+    lake = folder.with_suffix(".lake")
+    shutil.rmtree(lake, ignore_errors=True)
+    found = read_by_lane(spark, folder)
+    operation = Case(root=str(lake)).operation(1, ApplyMode.APPEND, schema=schema().extended(LOG_COLUMNS))
+    ensure_table(spark, operation)
+    answers = found.land(found.scans, operation.target.path, "snappy", tuple(indexed_columns(operation)))
+    assert not any(answer.tied or answer.failure for answer in answers), answers
+    assert commit_files(spark, operation, [answer.file for answer in answers if answer.file], "{}") is not None
+    table, keys = spark.read.format("delta").load(operation.target.path), events // PER_KEY
+    deletes = F.count_if(DELETE_MARK)
+    seen = tuple(table.agg(F.count("*"), deletes, F.count(PRESENT), F.count_distinct("id")).collect()[0])
+    assert seen == (keys, (keys + 9) // 10, 0, keys), seen
+
+
+def fold(spark: SparkSession, folder: Path, events: int) -> None:
     """Writes the last states and checks them."""
     lake = folder.with_suffix(".lake")
     shutil.rmtree(lake, ignore_errors=True)
-    latest = states(spark, folder)
+    latest = last_states(spark, folder)
     latest.select("row.*", "key", "deleted", "whole", "present", "position", "tied").write.format("delta").save(str(lake))
     found = spark.read.format("delta").load(str(lake)).agg(F.count("*"), F.count_if("deleted"), F.count_if("tied"), F.count_if("whole"))
     keys = events // PER_KEY
@@ -263,7 +286,7 @@ def work(part: str, folder: Path, events: int, memory: str) -> None:
         parts: dict[str, Callable[[SparkSession, Path, int], None]] = {
             "bare": bare,
             "fold": fold,
-            "lane": partial(fold, states=last_states_of_lane),
+            "lane": lane,
             "run": whole_run,
             "exact": partial(whole_run, decoder="exact"),
         }

@@ -80,3 +80,18 @@ def before_special(_context: Any, data: Any, start: Any) -> Any:
         return _before_first(builder, special)
 
     return _of_block(work)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def same_bytes(_context: Any, some: Any, at: Any, others: Any, start: Any) -> Any:
+    """Returns how many of the sixteen bytes at two places are the same, before the first one that is not."""
+
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = signature.args
+        one, other = (
+            builder.load(_place(context, builder, kind, values, place), align=1)
+            for kind, values, place in ((kinds[0], *arguments[:2]), (kinds[2], *arguments[2:]))
+        )
+        return _before_first(builder, builder.icmp_unsigned("!=", one, other))
+
+    return types.int64(some, types.int64, others, types.int64), write

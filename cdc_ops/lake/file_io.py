@@ -41,6 +41,17 @@ def read_text(path: str) -> str:
     return content.decode()
 
 
+def make_folder(path: str) -> None:
+    """Makes a folder of the local file system, if it is one: object stores have keys."""
+    filesystem, inner = open_filesystem(path)
+    if _is_local(filesystem):
+        filesystem.makedirs(inner, exist_ok=True)
+
+
+def _is_local(filesystem: Any) -> bool:
+    return "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,))
+
+
 def write_text(path: str, text: str) -> None:
     """Writes a file atomically: it appears with all its text, or not at all.
 
@@ -50,7 +61,7 @@ def write_text(path: str, text: str) -> None:
         FileNotFoundError: the bucket does not exist. It is not made: its name may be misspelled, and a new one belongs to this login.
     """
     filesystem, inner = open_filesystem(path)
-    if "file" not in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,)):
+    if not _is_local(filesystem):
         filesystem.pipe_file(inner, text.encode())  # keys need no folders, and to make folders could make the bucket
         return
     filesystem.makedirs(inner.rpartition("/")[0], exist_ok=True)

@@ -18,8 +18,10 @@ from cdc_ops.core.pipeline.archive_config import Decoder
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.errors import CdcError
 from cdc_ops.lake.spark.session import sibling_session
+from cdc_ops.steps.log import folded_rows
 from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.plain import opening, probe
+from cdc_ops.steps.log.plain.lane import PlainEvents
 from cdc_ops.steps.log.shared_scan import SharedScans
 from tests.operations import with_fields
 from tests.spark.test_shared_reading import Folder, event, facts_of
@@ -118,8 +120,10 @@ def test_plain_events_alone_are_folded_in_workers_whatever_their_file_looks_like
     folder.paths[1] += ".gz"
     operation = folder.operation("a", 0, 1)
     assert taken(spark, operation) == 101
-    by_workers, exact = landed(spark, operation, Decoder.AUTO), landed(spark, operation, Decoder.EXACT)
+    said = list[str]()
+    by_workers, exact = landed(spark, operation, Decoder.AUTO, said), landed(spark, operation, Decoder.EXACT)
     assert by_workers == exact
+    assert not said
     assert len(by_workers[1]) == 7
     assert not Path(f"{operation.target.staging}-auto/try-plain").exists()
 
@@ -134,6 +138,49 @@ def test_events_that_are_written_down_at_one_place_and_differ_are_told_by_both(s
     told = landed(spark, operation, Decoder.AUTO)
     assert told == landed(spark, operation, Decoder.EXACT)
     assert "no total order" in told[1]
+
+
+def fill_plain(spark: SparkSession, folder: Folder) -> Operation:
+    """Files of which all events are plain: 30 keys, of which one is gone at the end."""
+    folder.write(*(event("a", n, n % 30, f"first {n}") for n in range(90)))
+    folder.write(*(update(100 + n, n, f"then {n}") for n in range(9)), event("a", 160, 3, op="d"))
+    operation = folder.operation("a", 0, 1)
+    assert taken(spark, operation) == 100
+    return operation
+
+
+def test_rows_that_a_task_lands_twice_count_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    operation, land, twice = fill_plain(spark, Folder(tmp_path)), PlainEvents.land, list[int]()
+
+    def landed_again(plain: PlainEvents, *arguments: Any) -> Any:
+        twice.append(len(land(plain, *arguments)))  # as a task does whose executor dies before it has answered
+        return land(plain, *arguments)
+
+    monkeypatch.setattr(PlainEvents, "land", landed_again)
+    said = list[str]()
+    by_workers = landed(spark, operation, Decoder.AUTO, said)
+    assert sum(twice) >= 1
+    assert not said
+    assert by_workers == landed(spark, operation, Decoder.EXACT)
+    assert len(by_workers[1]) == 30
+
+
+def test_what_workers_cannot_land_spark_lands(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    operation, failures, land = fill_plain(spark, Folder(tmp_path)), list[str](), PlainEvents.land
+
+    def noted(plain: PlainEvents, *arguments: Any) -> Any:
+        answers = land(plain, *arguments)
+        failures.extend(answer.failure for answer in answers)
+        return answers
+
+    monkeypatch.setattr(folded_rows, "make_folder", lambda _: None)  # where executors have no such folder
+    monkeypatch.setattr(PlainEvents, "land", noted)
+    said = list[str]()
+    found = landed(spark, operation, Decoder.AUTO, said)
+    assert failures
+    assert [line.partition(",")[0] for line in said] == ["shop.a: Spark lands what the events come to"]
+    assert all("No such file" in failure for failure in failures)
+    assert found == landed(spark, operation, Decoder.EXACT)
 
 
 def test_executors_that_cannot_decode_leave_all_to_the_exact_way_and_the_run_says_so(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdc_ops.decode.json.grammar import ARRAY, ESCAPED, FALSE, FRACTION, INTEGER, NULL, OBJECT, STRING, TRUE
+from cdc_ops.decode.sixteen import SIXTEEN
 
 NOTHING: Final = -1
 
@@ -57,7 +58,7 @@ class LayoutArrays(NamedTuple):
     """What the scanner reads of a layout. The first object is the document.
 
     Args:
-        names: All names, one behind the other, uint8.
+        names: All names, one behind the other, and sixteen bytes behind the last, uint8.
         starts: Where the name of each member begins in `names`, and where the last one ends, int64.
         first: The first member of each object, and the number of all members, int64.
         closed: Of each object, 0 or 1, int64.
@@ -90,7 +91,7 @@ def layout_arrays(document: Members) -> LayoutArrays:
     every = [(one, name, member) for one in objects for name, member in one.named.items()]
     raw = [name.encode() for _, name, _ in every]
     return LayoutArrays(
-        names=np.frombuffer(b"".join(raw), np.uint8).copy(),
+        names=np.frombuffer(b"".join((*raw, bytes(SIXTEEN))), np.uint8).copy(),
         starts=_sums(len(name) for name in raw),
         first=_sums(len(one.named) for one in objects),
         closed=np.array([one.closed for one in objects], np.int64),

@@ -12,6 +12,7 @@ from numba import types
 from cdc_ops.decode.compiler import BYTES, INT64S, Bytes, Int64s, helper, kernel
 from cdc_ops.decode.json.grammar import ABSENT, ESCAPED, OBJECT, STRING, after_blanks, string_end, value_end
 from cdc_ops.decode.json.layout import MAX_DEPTH, LayoutArrays
+from cdc_ops.decode.sixteen import SIXTEEN, same_bytes
 
 
 class Spans(NamedTuple):
@@ -113,13 +114,17 @@ def _document_end(layout: LayoutArrays, data: Bytes, at: int, end: int, row: int
         if at >= end or data[at] != 34:
             return -1
         start = at + 1
-        close, escaped = string_end(data, start, end)
-        if close < 0 or escaped:
-            return -1
+        member = following[depth]
+        last = layout.first[objects[depth] + 1]
+        close = _end_of_name(names, begins, member, data, start, end) if member < last else -1
+        if close < 0:  # another one than is expected
+            close, escaped = string_end(data, start, end)
+            if close < 0 or escaped:
+                return -1
+            member = _find(names, begins, layout.first[objects[depth]], last, following[depth], data, start, close)
         at = _value_start(data, close + 1, end)
         if at < 0:
             return -1
-        member = _find(names, begins, layout.first[objects[depth]], layout.first[objects[depth] + 1], following[depth], data, start, close)
         if member < 0:
             if layout.closed[objects[depth]] == 1:
                 return -1
@@ -154,7 +159,20 @@ def _document_end(layout: LayoutArrays, data: Bytes, at: int, end: int, row: int
 
 
 @helper
+def _end_of_name(names: Bytes, begins: Int64s, member: int, data: Bytes, start: int, end: int) -> int:
+    """Returns the place of the quote behind a member's name if that is what stands there, else -1. Names in layouts have no escapes."""
+    begin = begins[member]
+    size = begins[member + 1] - begin
+    close = start + size
+    if close >= end or data[close] != 34 or size > SIXTEEN or start + SIXTEEN > data.size:
+        return -1
+    return close if same_bytes(names, begin, data, start) >= size else -1
+
+
+@helper
 def _value_start(data: Bytes, at: int, end: int) -> int:
+    if at + 1 < end and data[at] == 58 and data[at + 1] > 32:
+        return at + 1
     at = after_blanks(data, at, end)
     if at >= end or data[at] != 58:
         return -1

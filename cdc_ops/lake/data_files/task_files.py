@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.errors import CdcError, from_payload
-from cdc_ops.lake.data_files.writer import DataFile, remove_data_files
+from cdc_ops.lake.data_files.writer import CODECS, DataFile, remove_data_files
 
 _SHAPE: Final = "file string, why string, failure string"
 
@@ -57,6 +57,12 @@ class TaskFiles:
         if whys:
             raise NotWrittenError(whys[0])
         return files
+
+
+def codec_of(spark: SparkSession) -> str | None:
+    """Returns how a session compresses its Parquet files, None if tasks cannot do it so."""
+    codec = str(spark.conf.get("spark.sql.parquet.compression.codec", "snappy")).lower()
+    return codec if codec in CODECS else None
 
 
 def written(file: DataFile | None) -> pa.RecordBatch:

@@ -142,4 +142,5 @@ class _Groups:
 def _repeated(rows: pa.Table) -> list[str]:
     """Returns the columns whose first values repeat: a dictionary of others costs time, and is given up once it is large."""
     first = rows.slice(0, _SAMPLE)
-    return [name for name in first.column_names if 2 * len(pc.unique(first[name])) <= first.num_rows]
+    plain = [field.name for field in rows.schema if not pa.types.is_nested(field.type)]
+    return [name for name in plain if 2 * len(pc.unique(first[name])) <= first.num_rows]

@@ -52,9 +52,21 @@ def land(
         check: Called when all rows are written and not yet declared landed; what it raises leaves them undeclared.
         finish: Puts into the manifest what else is to be said of the rows; it may refuse them like `check`.
     """
-    folder = f"{operation.target.staging.rstrip('/')}/{attempt}"
-    write_seen(df, folder)
+    write_seen(df, landing_folder(operation, attempt))
+    return declare_landed(spark, operation, attempt, check, finish)
+
+
+def landing_folder(operation: Operation, attempt: str) -> str:
+    """Returns where the rows of a try are landed."""
+    return f"{operation.target.staging.rstrip('/')}/{attempt}"
+
+
+def declare_landed(
+    spark: SparkSession, operation: Operation, attempt: str, check: Callable[[], None], finish: Callable[[Manifest], Manifest]
+) -> Manifest:
+    """Writes the manifest of a try whose files are all there; see `land`."""
     check()
+    folder = landing_folder(operation, attempt)
     files = landed_files(operation.target.staging, attempt)
     footers = _Footers(operation)
     lost = False
@@ -95,7 +107,7 @@ def read_landed(spark: SparkSession, operation: Operation, manifest: Manifest) -
     if damage:
         raise _lost(operation, damage)
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in operation.read_schema.columns)
-    rows = pinned(spark.read.schema(columns).parquet(f"{operation.target.staging.rstrip('/')}/{manifest.attempt}"))
+    rows = pinned(spark.read.schema(columns).parquet(landing_folder(operation, manifest.attempt)))
     listed = len(rows.inputFiles())  # Spark lists them itself: what vanishes after that fails the read, and is not left out of it
     if listed != manifest.landed.files:
         raise _lost(operation, f"only {listed:,} of {manifest.landed.files:,} files exist")

@@ -11,17 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.events.ddl_changes import Renaming, Statement
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
-from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
+from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import Manifest
@@ -34,19 +33,13 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues
 from cdc_ops.errors import BadRecordsError, RequestError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.fold import (
-    TIED,
-    place_of,
-    refuse_ties,
-    speaks_of_part,
-)
+from cdc_ops.formats.feed.fold import place_of, speaks_of_part
 from cdc_ops.formats.feed.renames import with_names_from_before, with_names_of_now
 from cdc_ops.formats.files.local_rows import local_rows
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.quarantine.write import records_again
 from cdc_ops.lake.spark.conf import archive_conf
 from cdc_ops.lake.spark.session import pinned, set_missing
-from cdc_ops.lake.staging.landing import land
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
 from cdc_ops.lake.staging.shared_folder import write_seen
 from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged
@@ -54,13 +47,13 @@ from cdc_ops.steps.log.binlog_order import transactions_after
 from cdc_ops.steps.log.column_drift import AlteredTable, news_columns, statement_of, statements_of
 from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, open_alone, placed_names, unread
 from cdc_ops.steps.log.event_order import check_order, instant, moment, order_columns
+from cdc_ops.steps.log.folded_rows import FoldedCounts, Folding, land_folded
 from cdc_ops.steps.log.plain.lane import PlainEvents
 from cdc_ops.steps.log.plain.lanes import LandedLanes, together
-from cdc_ops.steps.log.plain.opening import open_plain
+from cdc_ops.steps.log.plain.opening import nobody, open_plain
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter, watch_of
 from cdc_ops.steps.reporting.stopwatch import measured
-from cdc_ops.steps.stage.folded_events import landed_rows
 
 _KEPT: Final = (
     *("kind", "op", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "source_time", "reason", "file", "line"),
@@ -131,7 +124,13 @@ def land_events(
             lowest=seen.lowest,
             columns=altered.news(rows_of_files, seen.truncates, seen.lowest),
         )
-        looked = _Looked(seen=seen, reading=reading, check=lambda: check_unchanged(archive, frozen), reread=reread)
+        looked = _Looked(
+            seen=seen,
+            reading=reading,
+            check=lambda: check_unchanged(archive, frozen),
+            reread=reread,
+            say=readings.say if readings else nobody,
+        )
         lanes = LandedLanes(operation=operation, feed=feed, events=left.events, plain=plain, merged=proven.merged)
         return _land_rows(spark, operation, attempt, lanes, looked)
 
@@ -168,15 +167,9 @@ def _opened_together(
 def _land_rows(spark: SparkSession, operation: Operation, attempt: str, lanes: LandedLanes, looked: "_Looked") -> Manifest:
     """Folds what was read and lands what it comes to."""
     seen = looked.seen
-    folded = lanes.folded(truncated=bool(seen.truncates), partial=bool(seen.partial))
-    tied, landed = Observation(), Observation()
-    rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), operation, place_of(folded))
-    rows = rows.observe(landed, *_counted())
 
-    def finished(manifest: Manifest) -> Manifest:
-        if tied.get["n"]:
-            refuse_ties(folded, operation.full_schema)
-        reading = looked.reading.changed(partial=landed.get["partial"], deletes=landed.get["deletes"])
+    def finished(manifest: Manifest, counts: FoldedCounts) -> Manifest:
+        reading = looked.reading.changed(partial=counts.partial, deletes=counts.deletes)
         feed_files = landed_files(operation.target.staging, feed_name(attempt)) if reads_feed(operation, reading) else ()
         return manifest.changed(
             log=reading,
@@ -187,7 +180,8 @@ def _land_rows(spark: SparkSession, operation: Operation, attempt: str, lanes: L
         )
 
     with measured(RunPhase.FOLD):
-        manifest = land(spark, rows, operation, attempt, looked.check, finished)
+        folding = Folding(truncated=bool(seen.truncates), partial=bool(seen.partial), check=looked.check, finish=finished, say=looked.say)
+        manifest = land_folded(spark, operation, attempt, lanes, folding)
     lanes.remove()
     return manifest
 
@@ -211,11 +205,6 @@ def _blank_lines(opened: CountedFiles, log: LogBatch, merged: tuple[str, ...]) -
     """Returns how many lines of the files that are merged are empty, 0 for formats in which that may be the end of a delete."""
     tombstones = open_format(log.archive.events.format).spec.writes_tombstones
     return 0 if tombstones else sum(file.blank for file in opened.files if file.path in set(merged))
-
-
-def _counted() -> tuple[Column, Column]:
-    """What is counted of landed rows: those of which not every column is known, and those that are gone."""
-    return F.count_if(F.col(PRESENT).isNotNull()).alias("partial"), F.count_if(F.col(DELETE_MARK)).alias("deletes")
 
 
 def feed_folder(operation: Operation, attempt: str) -> str:
@@ -248,12 +237,13 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Looked:
-    """What a look at a landed feed showed, before it is folded; the check that its files are the same; why they were read again."""
+    """What a look at a landed feed showed, before it is folded; the check of its files; why it was read again; who is told."""
 
     seen: _Seen
     reading: LogBatchResult
     check: Callable[[], None]
     reread: str
+    say: Callable[[str], None]
 
 
 def _records_again(spark: SparkSession, operation: Operation, log: LogBatch) -> DataFrame:

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.decode.stored import NotPlainError, stored_values
 from cdc_ops.errors import CdcError
-from cdc_ops.lake.data_files.task_files import TaskFiles, failed, refused, written
-from cdc_ops.lake.data_files.writer import CODECS, write_data_file
+from cdc_ops.lake.data_files.task_files import TaskFiles, codec_of, failed, refused, written
+from cdc_ops.lake.data_files.writer import write_data_file
 from cdc_ops.lake.table.create import indexed_columns
 from cdc_ops.sources.base import NativeColumn, NativeRead
 from cdc_ops.steps.query.native_rows import Reading, reading_of
@@ -31,8 +31,8 @@ def files_of(read: NativeRead | None, operation: Operation, rows: DataFrame) -> 
     """
     if read is None or not all(column.finish for column in read.columns):
         return None
-    codec = str(rows.sparkSession.conf.get("spark.sql.parquet.compression.codec", "snappy")).lower()
-    if codec not in CODECS:
+    codec = codec_of(rows.sparkSession)
+    if codec is None:
         return None
     columns = operation.full_schema.names
     folder = operation.target.path

@@ -1,73 +1,93 @@
-"""Folds plain events in Python workers: of all rows of some keys, the last of each. Spark-free.
+"""Folds plain events: of all rows of some keys, the last of each. Spark-free.
 
 Plain events have all columns, or delete: so the last event of a key has all that is known of it, and the ones before it say nothing more.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec
-from cdc_ops.core.schema.tables import TableSchema
-from cdc_ops.decode.json.events import DELETE
 from cdc_ops.decode.plain_rows import HASH, OPERATION, PlainRows, column_name, key_name, part_name
-from cdc_ops.formats.feed.plain import plain_format
-from cdc_ops.lake.file_io import open_filesystem
-
-_INTEGERS: Final = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
-_ROWS: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoldTask:
-    """What is the same for all buckets.
+@dataclass(frozen=True, slots=True)
+class LastRows:
+    """Which rows of a table are the last ones of their keys.
 
     Args:
-        format: The format's options from the pipeline file.
-        spec: Its declaration.
-        schema: The table.
-        keys: The columns that identify a row.
-        folder: Where the files of events are.
+        rows: Their numbers.
+        doubled: True if two rows of one key have the same place; whether these are one event is to be seen in their contents.
     """
 
-    format: FormatOptions
-    spec: FormatSpec
-    schema: TableSchema
-    keys: tuple[str, ...]
-    folder: str
+    rows: Any
+    doubled: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowGroup:
-    """A row group of a file of plain events."""
+def last_rows(table: pa.Table, form: PlainRows) -> LastRows:
+    """Finds the last row of each key; the table needs no columns but keys, hashes and places."""
+    places = [table[part_name(part)].to_numpy() for part in range(form.parts + 1)]
+    varying = [numbers for numbers in places if len(numbers) and (numbers != numbers[0]).any()]
+    if not table.num_rows:
+        return LastRows(np.zeros(0, np.int64), doubled=False)
+    if _is_ascending(varying):
+        found = _last_of_ascending(table, form)
+        if found is not None:
+            return found
+    order = _ordered(table, form, varying)
+    same_key = _same_as_next(table.select(_key_names(form)).take(pa.array(order)), form)
+    doubled = same_key.copy()
+    for numbers in varying:
+        in_order = numbers[order]
+        doubled &= in_order[1:] == in_order[:-1]
+    return LastRows(order[np.append(~same_key, True)], doubled=bool(doubled.any()))
 
-    name: str
-    number: int
+
+def _is_ascending(places: list[Any]) -> bool:
+    """True if each row's place is above that of the row before it."""
+    if not places:
+        return False
+    undecided = np.ones(len(places[0]) - 1, np.bool_)
+    for numbers in places:
+        if (undecided & (numbers[1:] < numbers[:-1])).any():
+            return False
+        undecided &= numbers[1:] == numbers[:-1]
+    return not undecided.any()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """All row groups that have rows of a bucket's keys."""
+def _last_of_ascending(table: pa.Table, form: PlainRows) -> LastRows | None:
+    """Finds the last row of each key where rows are in the order of their places; None if two keys have one hash."""
+    hashes = table[HASH].to_numpy()
+    order = np.argsort(hashes)
+    sorted_hashes = hashes[order]
+    begins = np.flatnonzero(np.append(True, sorted_hashes[1:] != sorted_hashes[:-1]))
+    last = np.maximum.reduceat(order, begins)
+    sizes = np.diff(np.append(begins, len(order)))
+    keys = table.select(_key_names(form))
+    own, of_last = keys.take(pa.array(order)), keys.take(pa.array(np.repeat(last, sizes)))
+    if not all(_equal(own[name], of_last[name]) for name in keys.column_names):
+        return None
+    return LastRows(last, doubled=False)
 
-    groups: tuple[RowGroup, ...]
+
+def _equal(some: pa.ChunkedArray, others: pa.ChunkedArray) -> bool:
+    return bool(some.combine_chunks().equals(others.combine_chunks()))
 
 
 def fold_rows(table: pa.Table, form: PlainRows) -> tuple[pa.Table, np.ndarray[Any, Any]]:
     """Returns the last row of each key, and for each of them whether two different events of its key have the same place."""
-    order = _ordered(table, form)
-    rows = table.take(pa.array(order))
+    found = last_rows(table, form)
+    if not found.doubled:
+        return table.take(pa.array(found.rows)), np.zeros(len(found.rows), np.bool_)
+    places = [table[part_name(part)].to_numpy() for part in range(form.parts + 1)]
+    rows = table.take(pa.array(_ordered(table, form, places)))
     same_key = _same_as_next(rows, form)
     last = np.append(~same_key, True)
-    if not rows.num_rows:
-        return rows, np.zeros(0, np.bool_)
-    places = [rows[part_name(part)].to_numpy() for part in range(form.parts + 1)]
     doubled = same_key.copy()
-    for numbers in places:
+    for part in range(form.parts + 1):
+        numbers = rows[part_name(part)].to_numpy()
         doubled &= numbers[1:] == numbers[:-1]
     tied = np.zeros(rows.num_rows, np.bool_)
     for index in np.flatnonzero(doubled).tolist():
@@ -77,23 +97,24 @@ def fold_rows(table: pa.Table, form: PlainRows) -> tuple[pa.Table, np.ndarray[An
     return rows.filter(pa.array(last)), tied_groups
 
 
-def _ordered(table: pa.Table, form: PlainRows) -> Any:
+def _ordered(table: pa.Table, form: PlainRows, places: list[Any]) -> Any:
     """Returns the order of rows by key and place."""
-    numbers = [table[part_name(part)].to_numpy() for part in range(form.parts + 1)]
-    varying = [one for one in numbers if len(one) and (one != one[0]).any()]
-    order = np.lexsort((*reversed(varying), table[HASH].to_numpy()))
+    order = np.lexsort((*reversed(places), table[HASH].to_numpy()))
     hashes = table[HASH].to_numpy()[order]
     if bool((hashes[1:] == hashes[:-1]).any()) and _has_collision(table, form, order, hashes):
-        names = [*(key_name(key) for key in range(len(form.keys))), *(part_name(part) for part in range(form.parts + 1))]
+        names = [*_key_names(form), *(part_name(part) for part in range(form.parts + 1))]
         return pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]).to_numpy()
     return order
+
+
+def _key_names(form: PlainRows) -> list[str]:
+    return [key_name(key) for key in range(len(form.keys))]
 
 
 def _has_collision(table: pa.Table, form: PlainRows, order: Any, hashes: Any) -> bool:
     """True if two different keys have one hash."""
     same = hashes[1:] == hashes[:-1]
-    names = [key_name(key) for key in range(len(form.keys))]
-    return bool((same & ~_same_as_next(table.select(names).take(pa.array(order)), form)).any())
+    return bool((same & ~_same_as_next(table.select(_key_names(form)).take(pa.array(order)), form)).any())
 
 
 def _same_as_next(rows: pa.Table, form: PlainRows) -> Any:
@@ -109,50 +130,3 @@ def _content(rows: pa.Table, form: PlainRows, index: int) -> dict[str, Any]:
     names = [OPERATION, *(column_name(column) for column in range(len(form.columns)))]
     [row] = rows.select(names).slice(index, 1).to_pylist()
     return {name: repr(value) for name, value in row.items()}
-
-
-def folded_batches(batches: Iterator[pa.RecordBatch], task: FoldTask) -> Iterator[pa.RecordBatch]:
-    """Folds the buckets of a partition; rows in have one text, the JSON of a `Bucket`; rows out are those of `latest_per_key`."""
-    from cdc_ops.core import json_codec
-
-    form = plain_format(task.schema, task.keys, task.format)
-    assert form is not None
-    for batch in batches:
-        for text in batch.column(0).to_pylist():
-            rows, tied = fold_rows(_read(task, json_codec.loads(Bucket, text)), form)
-            for start in range(0, rows.num_rows, _ROWS):
-                yield _shown(task, form, rows.slice(start, _ROWS), tied[start : start + _ROWS])
-
-
-def _read(task: FoldTask, bucket: Bucket) -> pa.Table:
-    filesystem, inner = open_filesystem(task.folder)
-    tables = []
-    for group in bucket.groups:
-        with filesystem.open(f"{inner}/{group.name}", "rb") as file:
-            tables.append(pq.ParquetFile(file).read_row_group(group.number))
-    return pa.concat_tables(tables).combine_chunks()
-
-
-def _shown(task: FoldTask, form: PlainRows, rows: pa.Table, tied: Any) -> pa.RecordBatch:
-    rows, count = rows.combine_chunks(), rows.num_rows
-    deleted = pa.array(rows[OPERATION].to_numpy() == DELETE)
-
-    def column(name: str) -> Any:
-        return rows[name].combine_chunks() if count else rows[name]
-
-    numbers = [column(part_name(part)).cast(_INTEGERS[one.type]) for part, one in enumerate(task.spec.order)]
-    present = pa.array([[one.name for one in task.schema.columns]], pa.list_(pa.string()))
-    none = pa.array([[]], pa.list_(pa.string()))
-    keys = [column(key_name(key)) for key in range(len(form.keys))]
-    values = [column(column_name(index)) for index in range(len(form.columns))]
-    return pa.record_batch(
-        {
-            "key": pa.StructArray.from_arrays(keys, names=list(task.keys)),
-            "deleted": deleted,
-            "whole": pa.array(np.ones(count, np.bool_)),
-            "row": pa.StructArray.from_arrays(values, names=list(task.schema.names)),
-            "present": pc.if_else(deleted, none[0], present[0]),
-            "position": pa.StructArray.from_arrays(numbers, names=[one.name for one in task.spec.order]),
-            "tied": pa.array(tied),
-        }
-    )

@@ -22,8 +22,8 @@ from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.session import pinned
 from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, kafka_names
+from cdc_ops.steps.log.plain.buckets import Bucket, FoldTask, LandedBucket, RowGroup, folded_batches, land_buckets
 from cdc_ops.steps.log.plain.file_scan import FileScan, ScanTask
-from cdc_ops.steps.log.plain.fold import Bucket, FoldTask, RowGroup, folded_batches
 
 _PART: Final = "operation tinyint, line bigint"
 
@@ -107,26 +107,45 @@ class PlainEvents:
 
     def folded(self, merged: Iterable[str]) -> DataFrame:
         """Returns the last of the plain events of each key in some files: the rows of `latest_per_key`."""
-        buckets: dict[int, list[RowGroup]] = {}
-        for path in merged:
-            for part in self.scans[path].plain:
-                for number, bucket in enumerate(part.buckets):
-                    buckets.setdefault(bucket, []).append(RowGroup(name=part.name, number=number))
-        texts = [(json_codec.dumps(Bucket(groups=tuple(groups))),) for groups in buckets.values()]
-        schema, task = self.task.schema, self.task
-        keyed = struct_type(key_columns(schema, task.keys))
-        asked = FoldTask(format=task.format, spec=self.spec, schema=schema, keys=task.keys, folder=task.folder)
+        schema = self.task.schema
+        keyed = struct_type(key_columns(schema, self.task.keys))
         shape = (
             f"key {keyed}, deleted boolean, whole boolean, row {struct_type(schema.columns)}, present array<string>,"
             f" position {self.spec.position_type}, tied boolean"
         )
-        return spread(self.spark, texts, "bucket", len(texts)).mapInArrow(partial(folded_batches, task=asked), shape)
+        return self._buckets(merged).mapInArrow(partial(folded_batches, task=self._fold_task()), shape)
+
+    def land(self, merged: Iterable[str], folder: str, codec: str, indexed: tuple[str, ...] = ()) -> list[LandedBucket]:
+        """Has workers fold the plain events of some files, and write what they come to as landed rows: an action.
+
+        Args:
+            merged: Paths of the files.
+            folder: Where the rows go.
+            codec: How their files are compressed.
+            indexed: Columns whose bounds are told with each file.
+        """
+        task = partial(land_buckets, task=self._fold_task(), folder=folder, codec=codec, indexed=indexed)
+        return [json_codec.loads(LandedBucket, row["landed"]) for row in self._buckets(merged).mapInArrow(task, "landed string").collect()]
 
     def remove(self) -> None:
         """Removes what the lane has written; what cannot be removed goes when the staging area is cleared."""
         with suppress(OSError):
             filesystem, inner = open_filesystem(self.task.folder)
             filesystem.rm(inner, recursive=True)
+
+    def _buckets(self, merged: Iterable[str]) -> DataFrame:
+        """Returns the buckets of some files, each a partition."""
+        buckets: dict[int, list[RowGroup]] = {}
+        for path in merged:
+            for part in self.scans[path].plain:
+                for number, bucket in enumerate(part.buckets):
+                    buckets.setdefault(bucket, []).append(RowGroup(name=part.name, number=number))
+        texts = [(json_codec.dumps(Bucket(groups=tuple(groups))),) for groups in buckets.values()]
+        return spread(self.spark, texts, "bucket", len(texts))
+
+    def _fold_task(self) -> FoldTask:
+        task = self.task
+        return FoldTask(format=task.format, spec=self.spec, schema=task.schema, keys=task.keys, folder=task.folder)
 
     def _marked(self, partitions: dict[str, int]) -> DataFrame:
         """Returns the lines that are not plain, as records."""

@@ -91,6 +91,11 @@ class LandedLanes:
             folded.join(keys, "key", "left_anti").select(*folded.columns)
         )
 
+    @property
+    def workers_alone(self) -> PlainEvents | None:
+        """What the fast lane has read if the exact way has read nothing, and the workers fold it; else None."""
+        return self.plain if self.plain is not None and self.plain.takes_all(self.operation, self.merged) else None
+
     def remove(self) -> None:
         """Removes what the fast lane has written; what cannot be removed goes when the staging area is cleared."""
         if self.plain is not None:

@@ -24,7 +24,7 @@ from cdc_ops.errors import ArchiveError
 from cdc_ops.formats.feed.plain import has_plain_format
 from cdc_ops.formats.files.json_lines import by_place
 from cdc_ops.formats.registry import open_format
-from cdc_ops.lake.file_io import open_filesystem
+from cdc_ops.lake.file_io import make_folder, open_filesystem
 from cdc_ops.steps.log.event_files import chosen_format, first_wanted_line, kafka_names, placed_names, record_files
 from cdc_ops.steps.log.plain.file_scan import FileScan, FileTask, FileTasks, ScanTask
 from cdc_ops.steps.log.plain.lane import PlainEvents, folds_in_workers, spread
@@ -32,7 +32,7 @@ from cdc_ops.steps.log.plain.probe import why_not
 from cdc_ops.steps.log.plain.scans import scans_of
 from cdc_ops.steps.log.unknown_tables import watch_of
 
-_BUCKET_BYTES: Final = 256 * 2**20
+_BUCKET_BYTES: Final = 512 * 2**20
 """Bytes of files whose keys one task folds: some hundred thousand events, which take a few hundred MB then."""
 _MOST_BUCKETS: Final = 512
 _SMALL_BUCKET_BYTES: Final = 32 * 2**20
@@ -81,7 +81,7 @@ def open_plain(
     """
     if not takes_lane(operation, log, known):
         return None
-    [found] = open_plain_together(spark, [LaneRequest(operation=operation, log=log, attempt=attempt)], say or _nobody, known)
+    [found] = open_plain_together(spark, [LaneRequest(operation=operation, log=log, attempt=attempt)], say or nobody, known)
     return found
 
 
@@ -142,7 +142,7 @@ def _task(request: LaneRequest, known: KnownTables | None) -> ScanTask:
     )
 
 
-def _nobody(_: str) -> None:
+def nobody(_: str) -> None:
     """Hears a line."""
 
 
@@ -167,9 +167,7 @@ def scanned(
         What the files of each table hold, by path; nothing for a table of which one could not be scanned.
     """
     for task in tasks:
-        filesystem, inner = open_filesystem(task.folder)
-        if "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,)):
-            filesystem.makedirs(inner, exist_ok=True)
+        make_folder(task.folder)
     by_path: dict[str, list[FileTask]] = {}
     for file in (file for files in wanted for file in files if file.size):
         by_path.setdefault(file.path, []).append(file)

@@ -80,7 +80,7 @@ class FileParts:
         table = pa.concat_tables(self._tables).combine_chunks()
         self._tables = []
         hashes = table[HASH].to_numpy()
-        if self._early and len(np.unique(hashes)) < 0.8 * len(hashes):
+        if self._early and _distinct(hashes) < 0.8 * len(hashes):
             table, _ = fold_rows(table, self._form)
             hashes = table[HASH].to_numpy()
         buckets = bucket_of(hashes, self._task.buckets)
@@ -147,6 +147,11 @@ class _writing:
     def size(self) -> int:
         """Returns the size of the file."""
         return int(self._filesystem.size(self._path))
+
+
+def _distinct(hashes: Int64s) -> int:
+    in_order = np.sort(hashes)  # some times as fast as `np.unique`
+    return 1 + int((in_order[1:] != in_order[:-1]).sum())
 
 
 def bucket_of(hashes: Int64s, buckets: int) -> Int64s:

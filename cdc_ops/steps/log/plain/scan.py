@@ -3,7 +3,6 @@
 Spark-free; `parts` says what is written.
 """
 
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, Final
 
@@ -33,8 +32,7 @@ def scan_lines(task: ScanTask, file: FileTask) -> FileScan:
     try:
         with closing(open_archive(task.url, dict(task.options))) as archive, closing(_opened(archive, file)) as stream:
             scan = _Scan(task, file, form)
-            for block in _blocks(stream):
-                scan.add(block)
+            scan.read(stream)
             return scan.finished()
     except (OSError, EOFError, pa.ArrowException, ValueError) as error:
         return FileScan(path=file.path, failure=f"{type(error).__name__}: {error}")
@@ -46,9 +44,10 @@ def _opened(archive: Archive, file: FileTask) -> Any:
     return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec) if codec else raw
 
 
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
-    while block := stream.read(_BLOCK):
-        yield bytes(block)
+def _after_byte_order_mark(data: Bytes) -> int:
+    """Hadoop's reader of lines leaves it out, too."""
+    size = len(_BYTE_ORDER_MARK)
+    return size if data[:size].tobytes() == _BYTE_ORDER_MARK else 0
 
 
 class _Scan:
@@ -57,31 +56,48 @@ class _Scan:
     def __init__(self, task: ScanTask, file: FileTask, form: PlainFormat) -> None:
         self._task, self._file, self._form = task, file, form
         self._reader = PlainReader(form=form)
-        self._rest = b""
+        self._room = np.empty(2 * _BLOCK, np.uint8)
+        self._rest = 0
         self._lines = self._records = self._blank = 0
         self._empty: list[tuple[bytes, int]] = []
         self._parts = FileParts(task, file, form, ordered=file.start_offset >= 0)
-        self._begun = False
 
-    def add(self, block: bytes) -> None:
-        """Takes the next bytes of the file."""
-        text = self._rest + block
-        if not self._begun:
-            self._begun = True
-            text = text.removeprefix(_BYTE_ORDER_MARK)  # so does Hadoop's reader of lines
-        data = np.frombuffer(text, np.uint8)
+    def read(self, stream: BinaryIO) -> None:
+        """Takes the bytes of the file; those of a line whose end has not come yet stay at the begin of the room."""
+        begun = False
+        while count := self._next_block(stream):
+            data = self._room[: self._rest + count]
+            start = 0
+            if not begun:
+                begun = True
+                start = (
+                    len(_BYTE_ORDER_MARK) if data[: len(_BYTE_ORDER_MARK)].tobytes() == _BYTE_ORDER_MARK else 0
+                )  # so does Hadoop's reader
+            done = self._add(data[start:]) + start
+            self._rest = data.size - done
+            self._room[: self._rest] = data[done:].copy()
+
+    def _next_block(self, stream: BinaryIO) -> int:
+        """Reads behind what is left; returns how many bytes came, 0 at the end of the file."""
+        if self._room.size - self._rest < _BLOCK:
+            self._room = np.concatenate([self._room[: self._rest], np.empty(self._rest + _BLOCK, np.uint8)])
+        room: Any = self._room[self._rest : self._rest + _BLOCK]
+        return int(stream.readinto(room) or 0)  # type: ignore[attr-defined]
+
+    def _add(self, data: Bytes) -> int:
+        """Takes the lines that are complete; returns the place behind them."""
         starts, ends = np.empty(MOST_ROWS, np.int64), np.empty(MOST_ROWS, np.int64)
         at = 0
         while count := int(find_lines(data, at, data.size, starts, ends)):
             stop = int(ends[count - 1])
             self._add_lines(data[at:stop], starts[:count] - at, ends[:count] - at)
             at = stop + 1
-        self._rest = text[at:]
+        return at
 
     def finished(self) -> FileScan:
         """Writes what is left, and tells what the file holds."""
         if self._rest:
-            data = np.frombuffer(self._rest, np.uint8)
+            data = self._room[: self._rest]
             self._add_lines(data, np.zeros(1, np.int64), np.array([data.size], np.int64))
         self._mark_empty()
         self._parts.finish()
