@@ -18,7 +18,7 @@ from cdc_ops.demo.secrecy import PasswordWatch
 from cdc_ops.demo.services import stop_all
 from cdc_ops.demo.shop import fill, fill_for_archives, source_url
 from cdc_ops.demo.spark_server import copy_pipelines, use_server
-from cdc_ops.demo.writer import DELETES, WriterProcess
+from cdc_ops.demo.writer import WITH_DELETES, WITHOUT_DELETES, WriterProcess
 from cdc_ops.dev.mariadb import MariaDBServer
 from cdc_ops.dev.processes import stop_from_pidfile
 from cdc_ops.lake.spark import jars
@@ -77,13 +77,13 @@ def open_stage(layout: Layout, screen: Screen, *, outlive: bool) -> Stage:
     checker = Checker(layout)
     checker.start(airflow.environment())
     with screen.step("filling the shop database"):
-        fills, deletes = (fill, 0) if layout.pipeline == PIPELINE else (fill_for_archives, DELETES)
+        fills, pace = (fill, WITHOUT_DELETES) if layout.pipeline == PIPELINE else (fill_for_archives, WITH_DELETES)
         fills(server, screen.detail)
-        writer = WriterProcess(layout.writer, deletes=deletes, outlive=outlive)
+        writer = WriterProcess(layout.writer, pace, outlive=outlive)
         writer.start()
         (layout.logs / "writer.log").symlink_to(layout.writer / "server.log")
     if layout.pipeline != PIPELINE:
-        with screen.step("starting a Spark Connect server, and naming it in the pipeline files"):
+        with screen.step("starting a Spark server, and naming it in the pipeline files"):
             use_server(layout, outlive=outlive)
     api = AirflowApi(login, airflow.check)
     with screen.step("waiting for Airflow"):

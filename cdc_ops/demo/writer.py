@@ -1,10 +1,10 @@
 """A process that keeps changing orders in small transactions; before the data path.
 
-    python -m cdc_ops.demo.writer FOLDER DELETES      with FOLDER = the writer's folder, next to the database server's
+    python -m cdc_ops.demo.writer FOLDER PER_SECOND DELETES      with FOLDER = the writer's folder, next to the database server's
 
-It inserts and updates, and deletes DELETES orders in each transaction: none where a cursor is shown, which does not find deletes. It ends
-by SIGTERM, after `LIFETIME` at the latest, or with the server. A file `pause` in its folder makes it finish its transaction and wait;
-`status.json` has the number of its changes.
+It makes PER_SECOND transactions a second, and each inserts, updates, and deletes DELETES orders. It ends by SIGTERM, after `LIFETIME` at
+the latest, or with the server. A file `pause` in its folder makes it finish its transaction and wait; `status.json` has the number of its
+changes.
 """
 
 import json
@@ -23,10 +23,7 @@ from cdc_ops.dev.mariadb import MariaDBServer
 from cdc_ops.dev.processes import ServerProcess, wait_until
 
 LIFETIME = 4 * 3600.0
-TRANSACTIONS_PER_SECOND = 20
 INSERTS, UPDATES = 5, 15
-DELETES = 2
-"""Orders that a transaction deletes where the story shows deletes."""
 MOST_INSERTS = 300_000
 """The number of new orders after which the process only updates, so that a forgotten demo does not fill the disk."""
 
@@ -39,6 +36,25 @@ UPDATE = sqlalchemy.text(
     "UPDATE orders SET status = ELT(1 + :step, 'new', 'paid', 'shipped', 'delivered', 'returned'), total = total + :more WHERE id = :id"
 )
 DELETE = sqlalchemy.text("DELETE FROM orders WHERE id = :id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast the writer works.
+
+    Args:
+        per_second: Number of transactions.
+        deletes: Number of orders that each of them deletes.
+    """
+
+    per_second: int
+    deletes: int
+
+
+WITHOUT_DELETES = Pace(per_second=20, deletes=0)
+"""Where a cursor is shown, which does not find deletes."""
+WITH_DELETES = Pace(per_second=5, deletes=2)
+"""Where binlogs are shown: it goes on during whole runs, and all that it writes in one is read by the next."""
 
 
 @dataclass(slots=True)
@@ -54,8 +70,8 @@ class Work:
     def since(self, before: "Work") -> str:
         """Returns what was done after `before`, as text."""
         inserted, updated, deleted = self.inserted - before.inserted, self.updated - before.updated, self.deleted - before.deleted
-        deletes = f", {deleted:,} deleted" if deleted else ""
-        return f"{inserted:,} inserted, {updated:,} updates{deletes}, in {self.transactions - before.transactions:,} transactions"
+        deletes = f", {deleted:,} deletes" if deleted else ""
+        return f"{inserted:,} inserts, {updated:,} updates{deletes}, {self.transactions - before.transactions:,} commits"
 
 
 class WriterProcess:
@@ -63,20 +79,21 @@ class WriterProcess:
 
     Args:
         folder: The writer's folder.
-        deletes: Number of orders that each transaction deletes.
+        pace: How fast it works.
         outlive: True if the process keeps running after the one that started it.
     """
 
-    def __init__(self, folder: Path, *, deletes: int = 0, outlive: bool = False) -> None:
+    def __init__(self, folder: Path, pace: Pace, *, outlive: bool = False) -> None:
         self._folder = folder
-        self._deletes = deletes
+        self._pace = pace
         self._process = ServerProcess("the writer", folder, outlive=outlive)
 
     def start(self) -> None:
         """Starts the process, paused."""
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / PAUSE_FILE).touch()
-        self._process.start([sys.executable, "-m", "cdc_ops.demo.writer", str(self._folder.resolve()), str(self._deletes)])
+        pace = (str(self._pace.per_second), str(self._pace.deletes))
+        self._process.start([sys.executable, "-m", "cdc_ops.demo.writer", str(self._folder.resolve()), *pace])
 
     def resume(self) -> None:
         """Lets the process make changes."""
@@ -110,7 +127,7 @@ def read_status(folder: Path) -> Work:
 
 def main(arguments: list[str]) -> int:
     """Makes changes until SIGTERM, and waits while the pause file exists."""
-    folder, deletes = Path(arguments[0]), int(arguments[1])
+    folder, pace = Path(arguments[0]), Pace(per_second=int(arguments[1]), deletes=int(arguments[2]))
     server = MariaDBServer.attach(folder.parent / "mariadb")
     if server is None:
         print("the database server does not run", file=sys.stderr)
@@ -121,7 +138,7 @@ def main(arguments: list[str]) -> int:
     engine = sqlalchemy.create_engine(server.url(DATABASE))
     try:
         with engine.connect() as connection:
-            return _work(connection, folder, deletes, ended)
+            return _work(connection, folder, pace, ended)
     except sqlalchemy.exc.OperationalError as error:
         print(f"the database server ended: {error.orig}", file=sys.stderr)
         return 1
@@ -129,7 +146,7 @@ def main(arguments: list[str]) -> int:
         engine.dispose()
 
 
-def _work(connection: sqlalchemy.Connection, folder: Path, deletes: int, ended: list[int]) -> int:
+def _work(connection: sqlalchemy.Connection, folder: Path, pace: Pace, ended: list[int]) -> int:
     work, chance, deadline = Work(), random.Random(7), time.monotonic() + LIFETIME
     known = int(connection.execute(sqlalchemy.text("SELECT MAX(id) FROM orders")).scalar_one())
     connection.rollback()
@@ -140,11 +157,11 @@ def _work(connection: sqlalchemy.Connection, folder: Path, deletes: int, ended: 
         else:
             work.state = "working"
             inserts = INSERTS if work.inserted < MOST_INSERTS else 0
-            updated, deleted = _transact(connection, chance, known, inserts, deletes)
+            updated, deleted = _transact(connection, chance, known, inserts, pace.deletes)
             work.transactions, work.inserted = work.transactions + 1, work.inserted + inserts
             work.updated, work.deleted = work.updated + updated, work.deleted + deleted
         _write_status(folder, work)
-        time.sleep(max(0.0, 1 / TRANSACTIONS_PER_SECOND - (time.monotonic() - started)))
+        time.sleep(max(0.0, 1 / pace.per_second - (time.monotonic() - started)))
     return 0
 
 

@@ -136,8 +136,8 @@ def test_a_difference_is_said_with_its_numbers() -> None:
 def test_what_the_writer_did_is_said_with_its_deletes_if_there_are_any() -> None:
     before = Work(transactions=1, inserted=5, updated=15)
     after = Work(transactions=3, inserted=15, updated=1045, deleted=4)
-    assert replace(after, deleted=0).since(before) == "10 inserted, 1,030 updates, in 2 transactions"
-    assert after.since(before) == "10 inserted, 1,030 updates, 4 deleted, in 2 transactions"
+    assert replace(after, deleted=0).since(before) == "10 inserts, 1,030 updates, 2 commits"
+    assert after.since(before) == "10 inserts, 1,030 updates, 4 deletes, 2 commits"
 
 
 def test_markup_in_what_is_reported_is_printed_as_it_is() -> None:

@@ -46,7 +46,7 @@ class BinlogStory(Play):
 
     def _snapshot(self) -> None:
         self._screen.heading("3 of 5: binlogs: a snapshot, while the shop writes")
-        self._changed(f"a table of {shop.ORDERS:,} orders; the writer changes and deletes some")
+        self._changed(f"{shop.ORDERS:,} orders; a writer inserts, changes and deletes some")
         self._writer.resume()
         self._while_writing("the first run copies binlogs, then reads the table", "snapshot")
 

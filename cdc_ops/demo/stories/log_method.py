@@ -40,7 +40,7 @@ class ArchiveStory(Play):
 
     def _first_events(self) -> bool:
         self._screen.heading("1 of 5: the archive's first events")
-        self._changed(f"a table of {shop.PAYMENTS:,} payments, whose rows Debezium has written as events; the lake is empty")
+        self._changed(f"{shop.PAYMENTS:,} payments, as events of Debezium; the lake is empty")
         self._stage.api.unpause(self._layout.dag_id)
         return self._phase("the first run merges the events", lambda: self._trigger({}, "first events"), {})
 
@@ -65,6 +65,6 @@ def following(stage: Stage, layout: Layout, screen: Screen) -> Iterator[Debezium
     """
     sink = SinkArchive(ARCHIVE, layout.root / "sink", records_per_file=RECORDS_PER_FILE, options={"endpoint_url": layout.endpoint})
     with ExitStack() as running:
-        with screen.step("starting Debezium (the first time its jars are fetched, 40 MB)"):
+        with screen.step("starting Debezium (fetches its jars first, once, 40 MB)"):
             engine = running.enter_context(running_debezium(stage.server, [f"{DATABASE}.payments"], sink, layout.root / "debezium"))
         yield engine
