@@ -157,7 +157,7 @@ def count_json(spark: SparkSession, folder: Path) -> int:
     return spark.read.json([file.uri for file in record_files(folder)]).count()
 
 
-def last_states(spark: SparkSession, folder: Path) -> DataFrame:
+def last_states(spark: SparkSession, folder: Path, chosen: FormatOptions = CHOSEN) -> DataFrame:
     """Returns the last state of each key; the files' lines are counted first.
 
     That there is no TRUNCATE, and no update of a part of the columns, is what a run knows from its look at the landed feed.
@@ -166,21 +166,21 @@ def last_states(spark: SparkSession, folder: Path) -> DataFrame:
     counts = count_lines(spark, files)
     for file, following in zip(counts.files, counts.files[1:], strict=False):
         assert file.end_offset == following.start_offset, file
-    form = open_format(CHOSEN.name)
-    envelopes = records_of(form.envelopes(read_records(spark, files, counts), CHOSEN), table.table)
-    feed = canonical_feed(form, envelopes, table, table.primary_key, CHOSEN, before=False)
+    form = open_format(chosen.name)
+    envelopes = records_of(form.envelopes(read_records(spark, files, counts), chosen), table.table)
+    feed = canonical_feed(form, envelopes, table, table.primary_key, chosen, before=False)
     return latest_per_key(feed, table, truncated=False, partial=False)
 
 
-def read_by_lane(spark: SparkSession, folder: Path) -> PlainEvents:
+def read_by_lane(spark: SparkSession, folder: Path, chosen: FormatOptions = CHOSEN) -> PlainEvents:
     """Reads the files by the compiled decoder, which takes all of these events."""
-    files, table, form = record_files(folder), schema(), open_format(CHOSEN.name)
+    files, table, form = record_files(folder), schema(), open_format(chosen.name)
     size, place = sum(file.size for file in files), folder.with_suffix(".plain")
     shutil.rmtree(place, ignore_errors=True)
     task = ScanTask(
         url=str(folder),
         options=(),
-        format=CHOSEN,
+        format=chosen,
         schema=table,
         keys=table.primary_key,
         folder=str(place),

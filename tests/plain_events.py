@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -176,9 +176,17 @@ class Records:
         decimals: `string` or `precise`, as `decimal.handling.mode`.
     """
 
+    columns: ClassVar[dict[str, str]] = COLUMNS
+    valid: ClassVar[dict[str, tuple[str, ...]]] = _VALID
+    tokens: ClassVar[tuple[str, ...]] = TOKENS
+    extra: ClassVar[tuple[str, ...]] = (
+        *("ddl", "status", "id", "databaseName", "schema", "payload", "lsn", "__cdc_ops_end", "txId", "scn", "ts_ms", "event_serial_no"),
+    )
+    """Names of members that the exact way looks at, though records of the table have none of them."""
+
     def __init__(self, seed: int, decimals: str = "string") -> None:
         self._random = random.Random(seed)
-        self._valid = {**_VALID, **_DECIMALS[decimals]}
+        self._valid = {**_DECIMALS[decimals], **self.valid}
 
     def lines(self, count: int) -> list[bytes]:
         """Records: half of them valid, the others with a strange value, member or byte."""
@@ -191,11 +199,11 @@ class Records:
         kind = pick.randrange(10)
         if kind == 5:
             side = pick.choice([name for name in ("before", "after") if images[name] is not None])
-            for name in pick.sample([*COLUMNS], pick.choice((1, 1, 2))):
-                images[side][name] = pick.choice(TOKENS)
+            for name in pick.sample([*self.columns], pick.choice((1, 1, 2))):
+                images[side][name] = pick.choice(self.tokens)
         record = self._record(operation, number, images)
         if kind == 6:
-            record = self._strange(record, images)
+            record = self._strange(record)
         text = self._written(record).encode()
         if kind == 7:
             text = self._damaged(text)
@@ -211,8 +219,8 @@ class Records:
             "id": str(number % 97),
             "code": json.dumps(f"k{number % 5}ü" if number % 3 else f"k{number % 5}", ensure_ascii=pick.random() < 0.2),
         }
-        after = {name: key[name] if name in key else pick.choice((*self._valid[name], "null")) for name in COLUMNS}
-        before = {name: key[name] if name in key else pick.choice((*self._valid[name], "null")) for name in COLUMNS}
+        after = {name: key[name] if name in key else pick.choice((*self._valid[name], "null")) for name in self.columns}
+        before = {name: key[name] if name in key else pick.choice((*self._valid[name], "null")) for name in self.columns}
         if operation == "u" and pick.random() < 0.1:
             before["id"] = "98"
         if operation in "ud" and pick.random() < 0.1:
@@ -246,12 +254,13 @@ class Records:
             "transaction": transaction,
         }
 
-    def _strange(self, record: dict[str, Any], images: dict[str, Any]) -> dict[str, Any]:
+    def _strange(self, record: dict[str, Any]) -> dict[str, Any]:
         """Changes a member: takes it away, gives it a strange value or another name, or adds one."""
         pick = self._random
-        inner = [one for one in (record["source"], images["before"], images["after"]) if one is not None]
-        place: dict[str, Any] = pick.choice((record, *inner))
-        name = pick.choice([*place])
+        place: dict[str, Any] = pick.choice([record, *_inner(record)])
+        name = pick.choice([*place, "none"])
+        if name == "none":
+            name, place["none"] = "none", "null"
         strange = (
             *TOKENS[:12],
             '"x"',
@@ -260,6 +269,8 @@ class Records:
             '"mysql-bin"',
             '"bin.1"',
             '"123456789012345678901"',
+            "123456789012345678901",
+            "9223372036854775807",
             "{}",
             '{"total_order":"x"}',
             '{"id":7}',
@@ -274,9 +285,7 @@ class Records:
             case 3:
                 place["strange"] = pick.choice(strange)
             case 4:
-                place[pick.choice(("ddl", "status", "id", "databaseName", "schema", "payload", "lsn", "__cdc_ops_end", "txId", "scn"))] = (
-                    pick.choice(strange)
-                )
+                place[pick.choice(self.extra)] = pick.choice(strange)
             case _:
                 return (
                     {pick.choice(("schema", "payload")): pick.choice(("null", "{}")), **record}
@@ -307,6 +316,8 @@ class Records:
             return "null"
         if isinstance(value, str):
             return value
+        if isinstance(value, list):
+            return "[" + ",".join(map(self._written, value)) + "]"
         blank = self._random.choice(("", "", "", " "))
         items = list(value.items())
         if self._random.random() < 0.05:
@@ -316,15 +327,26 @@ class Records:
         return "{" + ",".join(f"{blank}{json.dumps(name)}:{blank}{self._written(inner)}" for name, inner in items) + blank + "}"
 
 
+def _inner(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The objects within a record."""
+    values = [inner for value in record.values() for inner in (value if isinstance(value, list) else [value]) if isinstance(inner, dict)]
+    return [*values, *(one for value in values for one in _inner(value))]
+
+
 _RECORD_TYPES: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS if name != "value")
 
 
 def exact_rows(
     spark: SparkSession, table: TableSchema, options: FormatOptions, lines: Sequence[bytes], first: int, wanted: Iterable[int]
 ) -> dict[int, list[dict[str, Any]]]:
-    """The feed of records by the exact way, by their lines; only of those lines that are wanted."""
+    """The feed of records by the exact way, by their lines; only of those lines that are wanted.
+
+    Lines below 0 are the same without offsets: line -1 is line 0, line -2 is line 1.
+    """
     form = open_format(options.name)
     rows = [(bytearray(line), "f", number, 0, first + number if first >= 0 else None) for number, line in enumerate(lines)]
+    if any(line < 0 for line in wanted):
+        rows += [(bytearray(line), "f", -1 - number, 0, None) for number, line in enumerate(lines)]
     records = spark.createDataFrame(rows, f"value binary, {_RECORD_TYPES}").selectExpr("CAST(value AS STRING) AS value", "* EXCEPT (value)")
     feed = canonical_feed(form, form.envelopes(records, options), table, table.primary_key, options, before=False)
     names = ("kind", "op", "table", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "source_time", "line")
@@ -371,11 +393,15 @@ def _as_feed(row: dict[str, Any], table: TableSchema, keys: tuple[str, ...], ord
     }
 
 
-def differences(exact: dict[int, list[dict[str, Any]]], plain: dict[int, dict[str, Any]]) -> Iterator[tuple[int, Any, Any]]:
+def differences(
+    exact: dict[int, list[dict[str, Any]]], plain: dict[int, dict[str, Any]], *, named: bool = True
+) -> Iterator[tuple[int, Any, Any]]:
     """Lines that the compiled decoder reads otherwise than the exact way; numbers are compared by their text, which tells 0.0 from -0.0."""
     for line, row in plain.items():
         other = [dict(one) for one in exact.get(line, [])]
         for one in other:
+            if one["table"] == {"schema": None, "name": None} and not named:
+                one["table"] = row["table"]
             if one["source_time"] is not None:
                 one["source_time"] = (one["source_time"] - _EPOCH) // timedelta(microseconds=1)
         if [repr(one) for one in other] != [repr(row)]:

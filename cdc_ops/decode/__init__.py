@@ -83,6 +83,9 @@ _KERNELS = (
     "cdc_ops.decode.json.lines",
     "cdc_ops.decode.json.members",
     "cdc_ops.decode.json.debezium",
+    "cdc_ops.decode.json.flat",
+    "cdc_ops.decode.json.maxwell",
+    "cdc_ops.decode.json.canal",
     "cdc_ops.decode.json.values",
     "cdc_ops.decode.json.keys",
 )

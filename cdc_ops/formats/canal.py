@@ -19,7 +19,7 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, labels_of, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
-from cdc_ops.formats.feed.envelopes import completed, envelopes, is_truncate, kafka_offset, name_of, parsed
+from cdc_ops.formats.feed.envelopes import completed, envelopes, is_truncate, kafka_offset, moment_of, name_of, parsed
 from cdc_ops.formats.feed.format import Format, Reading
 
 _IMAGE: Final = "array<map<string, string>>"
@@ -66,7 +66,7 @@ class CanalJson:
                 "before": F.when(kind == "UPDATE", completed(data, F.coalesce(old, data))).when(kind == "DELETE", data),
                 "after": F.when(kind.isin("INSERT", "UPDATE"), data),
                 "transaction": F.when(record["gtid"] != "", record["gtid"]),
-                "source_time": F.timestamp_millis(record["es"]),
+                "source_time": moment_of(record["es"]),
                 "ddl": F.when(record["isDdl"] & ~truncates, record["sql"]),
                 "position": self._position(record),
             },

@@ -18,7 +18,17 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.feed import values
-from cdc_ops.formats.feed.envelopes import binlog_place, completed, envelopes, is_truncate, kafka_offset, name_of, parsed, variant_texts
+from cdc_ops.formats.feed.envelopes import (
+    binlog_place,
+    completed,
+    envelopes,
+    is_truncate,
+    kafka_offset,
+    moment_of,
+    name_of,
+    parsed,
+    variant_texts,
+)
 from cdc_ops.formats.feed.format import Format, Reading
 
 _LAYOUT: Final = (
@@ -67,7 +77,7 @@ class Maxwell:
                 "after": F.when(~kind.isin("delete") & op.isNotNull(), data),
                 "transaction": F.coalesce(record["gtid"], record["xid"].cast("string")),
                 # Seconds for rows, milliseconds for statements.
-                "source_time": F.timestamp_millis(F.when(statement, record["ts"]).otherwise(record["ts"] * 1000)),
+                "source_time": F.when(statement, moment_of(record["ts"])).otherwise(moment_of(record["ts"], 1)),
                 "ddl": F.when(statement, record["sql"]),
                 "position": _position(record, kind),
             },

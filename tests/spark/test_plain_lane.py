@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
-from cdc_ops.core.pipeline.archive_config import Decoder
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Decoder
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.errors import CdcError
 from cdc_ops.lake.spark.session import sibling_session
@@ -181,6 +181,72 @@ def test_what_workers_cannot_land_spark_lands(spark: SparkSession, tmp_path: Pat
     assert [line.partition(",")[0] for line in said] == ["shop.a: Spark lands what the events come to"]
     assert all("No such file" in failure for failure in failures)
     assert found == landed(spark, operation, Decoder.EXACT)
+
+
+def _postgres(place: int, number: int, name: str, op: str) -> str:
+    row = {"id": number, "c0": name}
+    source = {"schema": "shop", "table": "a", "lsn": place, "sequence": f'["{place}","{place}"]', "ts_ms": 1700000000000 + place}
+    return json.dumps({"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row, "source": source})
+
+
+def _flat(place: int, number: int, name: str, op: str) -> str:
+    said = {"__op": op, "__deleted": str(op == "d").lower(), "__file": "bin.000003", "__pos": place, "__row": 0, "__connector": "mysql"}
+    return json.dumps({"id": number, "c0": name, **said})
+
+
+def _maxwell(place: int, number: int, name: str, op: str) -> str:
+    kinds = {"c": "insert", "u": "update", "d": "delete"}
+    head = {"database": "shop", "table": "a", "type": kinds[op], "ts": 1700000000 + place, "position": f"bin.000003:{place}", "xoffset": 0}
+    return json.dumps({**head, "data": {"id": number, "c0": name}})
+
+
+def _ticdc(place: int, number: int, name: str, op: str) -> str:
+    kinds = {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}
+    head = {"database": "shop", "table": "a", "type": kinds[op], "es": 1700000000 + place, "isDdl": False, "_tidb": {"commitTs": place}}
+    return json.dumps({**head, "data": [{"id": str(number), "c0": name}]})
+
+
+OTHER_FORMATS = {
+    "maxwell": (
+        _maxwell,
+        {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"},
+        ("truncate=dropped",),
+    ),
+    "canal": (_ticdc, {}, ()),
+    "ticdc-canal": (_ticdc, {}, ()),
+    "debezium-postgres": (_postgres, {"skipped.operations": "none"}, ()),
+    "debezium-mysql-unwrapped": (
+        _flat,
+        {
+            "add.fields": "op,file,pos,row,connector",
+            "delete.tombstone.handling.mode": "rewrite",
+            "replace.null.with.default": "false",
+        },
+        ("truncate=dropped",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_events_of_other_formats_land_the_same_by_both_decoders(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    written, settings, losses = OTHER_FORMATS[name]
+    folder = Folder(tmp_path)
+    folder.write(*(written(10 + n, n, f"first {n}", "c") for n in range(1, 6)), "garbage", written(20, 1, "x", "u").replace('"c0"', '"c1"'))
+    folder.write(written(30, 2, "", "d"), written(31, 1, "then", "u"), written(31, 1, "then", "u"), written(29, 4, "late", "u"))
+    both = folder.operation("a", 0, 1)
+    log = batch_of(both)
+    common = {"event.converting.failure.handling.mode": "fail", "converter.replace.null.with.default": "false", "schemas.enable": "false"}
+    rules = ArchiveConfig.of(
+        format=name,
+        settings=tuple(({**common, **settings} if name.startswith("debezium") else settings).items()),
+        accept_losses=(*(("schemas.enable=false",) if name.startswith("debezium") else ()), *losses),
+        **({} if name.startswith("debezium") else {"time_zone": "UTC"}),
+    )
+    both = with_fields(both, log=replace(log, archive=replace(rules, url=log.url)))
+    assert taken(spark, both) == 9
+    by_workers = landed(spark, both, Decoder.AUTO)
+    assert by_workers == landed(spark, both, Decoder.EXACT)
+    assert not isinstance(by_workers[0], type)
 
 
 def test_executors_that_cannot_decode_leave_all_to_the_exact_way_and_the_run_says_so(

@@ -1,4 +1,4 @@
-"""Debezium's envelopes: the layouts of a table's events, and the kernel that reads what they say besides the values of columns.
+"""Debezium's envelopes: the layouts of a table's events, and the kernels that read what they say besides the values of columns.
 
 {"before": {…}, "after": {…}, "source": {…}, "op": "u", "ts_ms": …}                       bare
 {"schema": {…}, "payload": {"before": {…}, "after": {…}, "source": {…}, "op": "u", …}}    wrapped
@@ -14,12 +14,23 @@ from typing import Final
 import numpy as np
 from numba import types
 
-from cdc_ops.decode.compiler import BYTES, Bytes, helper, kernel
+from cdc_ops.decode.compiler import BYTES, INT64S, Bytes, Int64s, helper, kernel
+from cdc_ops.decode.json.envelopes import (
+    EVENTS,
+    is_mariadb,
+    is_none,
+    is_streamed,
+    is_text,
+    note_images,
+    note_moment,
+    number_of,
+    number_of_file,
+    operation_of,
+)
 from cdc_ops.decode.json.events import Events
-from cdc_ops.decode.json.grammar import ABSENT, FALSE, INTEGER, NULL, OBJECT, STRING, TRUE
+from cdc_ops.decode.json.grammar import ESCAPED, FALSE, INTEGER, NULL, OBJECT, STRING, TRUE
 from cdc_ops.decode.json.layout import ANYTHING, ONLY_NULL, TEXTS, WHOLE_NUMBERS, Member, Members, tokens
 from cdc_ops.decode.json.members import SPANS, Spans
-from cdc_ops.decode.plain.numbers import plain_integer
 
 
 class Slot(IntEnum):
@@ -42,38 +53,27 @@ class Slot(IntEnum):
     CONNECTOR = 14
     SNAPSHOT = 15
     MOMENT = 16
+    SEQUENCE = 17
+    LSN = 18
 
 
 FIRST_COLUMN: Final = len(Slot)
 MYSQL_PARTS: Final = 5
 """Parts of a position without the offset: number of the file, place in it, streamed, order in the transaction, row."""
-
-EVENTS: Final = types.NamedTuple(
-    (types.uint8[::1], types.int64[:, ::1], types.int64[::1], types.int64[::1], types.uint8[::1], types.int64[:, ::1]), Events
-)
+POSTGRES_PARTS: Final = 4
+"""The same of Postgres: LSN of the commit before, LSN, streamed, order in the transaction."""
 
 _OBJECT = tokens(NULL, OBJECT)
 _FLAG = tokens(NULL, FALSE, TRUE, STRING)
 _OP, _BEFORE, _AFTER, _SOURCE, _SCHEMA, _PAYLOAD, _TRANSACTION, _TOTAL = range(8)
-_DATABASE, _TABLE, _FILE, _POS, _ROW, _GTID, _CONNECTOR, _SNAPSHOT, _MOMENT = range(8, 17)
-_LARGEST_MILLIS = 253_402_300_799_999
+_DATABASE, _TABLE, _FILE, _POS, _ROW, _GTID, _CONNECTOR, _SNAPSHOT, _MOMENT, _SEQUENCE, _LSN = range(8, 19)
+
+UNKNOWN = -(1 << 62)
+"""Stands for an LSN that is not plain."""
 
 
-def layouts(columns: Iterable[str]) -> tuple[Members, Members]:
+def mysql_layouts(columns: Iterable[str]) -> tuple[Members, Members]:
     """Returns the layouts of bare and of wrapped records of a table of MySQL or MariaDB."""
-    names = tuple(columns)
-    bare = _body(names)
-    wrapped = {
-        "schema": Member(tokens=_OBJECT, slot=Slot.SCHEMA),
-        "payload": Member(tokens=tokens(OBJECT), slot=Slot.PAYLOAD, members=Members(named=bare)),
-    }
-    unwrapped = {"schema": Member(tokens=ONLY_NULL), "payload": Member(tokens=ONLY_NULL)}
-    return Members(named=bare | unwrapped), Members(named=wrapped, closed=True)
-
-
-def _body(columns: tuple[str, ...]) -> dict[str, Member]:
-    """Returns the members of an event. Those that the exact way looks at have to be as they nearly always are."""
-    numbers = dict.fromkeys(("lsn", "event_serial_no", "txSeq"), Member(tokens=WHOLE_NUMBERS))
     source = {
         "connector": Member(tokens=TEXTS, slot=Slot.CONNECTOR),
         "ts_ms": Member(tokens=WHOLE_NUMBERS, slot=Slot.MOMENT),
@@ -84,8 +84,37 @@ def _body(columns: tuple[str, ...]) -> dict[str, Member]:
         "file": Member(tokens=TEXTS, slot=Slot.FILE),
         "pos": Member(tokens=WHOLE_NUMBERS, slot=Slot.POS),
         "row": Member(tokens=WHOLE_NUMBERS, slot=Slot.ROW),
-        **numbers,
+        **dict.fromkeys(("lsn", "event_serial_no", "txSeq"), Member(tokens=WHOLE_NUMBERS)),
     }
+    return _layouts(tuple(columns), source)
+
+
+def postgres_layouts(columns: Iterable[str]) -> tuple[Members, Members]:
+    """Returns the layouts of bare and of wrapped records of a table of Postgres."""
+    source = {
+        "ts_ms": Member(tokens=WHOLE_NUMBERS, slot=Slot.MOMENT),
+        "snapshot": Member(tokens=_FLAG, slot=Slot.SNAPSHOT),
+        "sequence": Member(tokens=tokens(NULL, STRING, ESCAPED), slot=Slot.SEQUENCE),
+        "schema": Member(tokens=TEXTS, slot=Slot.DATABASE),
+        "table": Member(tokens=TEXTS, slot=Slot.TABLE),
+        "lsn": Member(tokens=WHOLE_NUMBERS, slot=Slot.LSN),
+        **dict.fromkeys(("pos", "row", "event_serial_no", "txSeq"), Member(tokens=WHOLE_NUMBERS)),
+    }
+    return _layouts(tuple(columns), source)
+
+
+def _layouts(names: tuple[str, ...], source: dict[str, Member]) -> tuple[Members, Members]:
+    bare = _body(names, source)
+    wrapped = {
+        "schema": Member(tokens=_OBJECT, slot=Slot.SCHEMA),
+        "payload": Member(tokens=tokens(OBJECT), slot=Slot.PAYLOAD, members=Members(named=bare)),
+    }
+    unwrapped = {"schema": Member(tokens=ONLY_NULL), "payload": Member(tokens=ONLY_NULL)}
+    return Members(named=bare | unwrapped), Members(named=wrapped, closed=True)
+
+
+def _body(columns: tuple[str, ...], source: dict[str, Member]) -> dict[str, Member]:
+    """Returns the members of an event. Those that the exact way looks at have to be as they nearly always are."""
     transaction = {"id": Member(tokens=TEXTS), "total_order": Member(tokens=WHOLE_NUMBERS, slot=Slot.TOTAL_ORDER)}
     images = [
         Members(named={name: Member(tokens=ANYTHING, slot=first + index) for index, name in enumerate(columns)}, closed=True)
@@ -103,8 +132,8 @@ def _body(columns: tuple[str, ...]) -> dict[str, Member]:
     }
 
 
-@kernel(types.void(BYTES, SPANS, types.int64, BYTES, BYTES, EVENTS, types.int64[::1]), makes_arrays=False)
-def read_mysql(data: Bytes, spans: Spans, rows: int, database: Bytes, table: Bytes, events: Events, counts: np.ndarray) -> None:
+@kernel(types.void(BYTES, SPANS, types.int64, BYTES, BYTES, EVENTS, INT64S), makes_arrays=False)
+def read_mysql(data: Bytes, spans: Spans, rows: int, database: Bytes, table: Bytes, events: Events, counts: Int64s) -> None:
     """Reads the envelopes of plain records; those that are not plain after all get `plain` 0.
 
     Args:
@@ -114,37 +143,38 @@ def read_mysql(data: Bytes, spans: Spans, rows: int, database: Bytes, table: Byt
         database: Name of the table's database; another table's records are not plain.
         table: Name of the table.
         events: Filled, its lists of rows too.
-        counts: Becomes the lengths of the three lists.
+        counts: The lengths of the three lists, all 0; they grow.
     """
-    after, before, both = 0, 0, 0
     for row in range(rows):
         if spans.plain[row] == 0:
             continue
-        operation = _operation(data, spans, row)
-        known = operation != 0 and _is_text(data, spans, _DATABASE, row, database) and _is_text(data, spans, _TABLE, row, table)
-        if not known or not _has_images(spans, row, operation) or not _position(data, spans, row, operation, events):
+        operation = _operation(data, spans, row, database, table)
+        if operation == 0 or not _place_in_binlog(data, spans, row, operation, events):
             spans.plain[row] = 0
             continue
-        events.operation[row] = operation
-        if operation != 100:
-            events.rows[0, after] = row
-            after += 1
-        if spans.token[_BEFORE, row] == OBJECT:
-            events.rows[1, before] = row
-            before += 1
-            if operation == 117:
-                events.rows[2, both] = row
-                both += 1
-    counts[0], counts[1], counts[2] = after, before, both
+        note_images(events, row, operation, spans.token[_BEFORE, row] == OBJECT, counts)
+
+
+@kernel(types.void(BYTES, SPANS, types.int64, BYTES, BYTES, EVENTS, INT64S), makes_arrays=False)
+def read_postgres(data: Bytes, spans: Spans, rows: int, schema: Bytes, table: Bytes, events: Events, counts: Int64s) -> None:
+    """Reads the envelopes of plain records of Postgres, as `read_mysql` does; `schema` is the name of the table's schema."""
+    for row in range(rows):
+        if spans.plain[row] == 0:
+            continue
+        operation = _operation(data, spans, row, schema, table)
+        if operation == 0 or not _place_in_wal(data, spans, row, operation, events):
+            spans.plain[row] = 0
+            continue
+        note_images(events, row, operation, spans.token[_BEFORE, row] == OBJECT, counts)
 
 
 @helper
-def _operation(data: Bytes, spans: Spans, row: int) -> int:
-    """Returns the letter of an operation on one row, 0 for all others."""
-    if spans.token[_OP, row] != STRING or spans.high[_OP, row] - spans.low[_OP, row] != 1 or spans.token[_SOURCE, row] != OBJECT:
+def _operation(data: Bytes, spans: Spans, row: int, schema: Bytes, table: Bytes) -> int:
+    """Returns the letter of an operation on one row of the table, whose images are there; 0 for all others."""
+    operation = operation_of(data, spans, _OP, row)
+    if operation == 0 or spans.token[_SOURCE, row] != OBJECT or not _has_images(spans, row, operation):
         return 0
-    letter = data[spans.low[_OP, row]]
-    return letter if letter == 99 or letter == 117 or letter == 100 or letter == 114 else 0
+    return operation if is_text(data, spans, _DATABASE, row, schema) and is_text(data, spans, _TABLE, row, table) else 0
 
 
 @helper
@@ -157,94 +187,60 @@ def _has_images(spans: Spans, row: int, operation: int) -> bool:
 
 
 @helper
-def _is_text(data: Bytes, spans: Spans, slot: int, row: int, text: Bytes) -> bool:
-    low = spans.low[slot, row]
-    if spans.token[slot, row] != STRING or spans.high[slot, row] - low != text.size:
-        return False
-    for place in range(text.size):
-        if data[low + place] != text[place]:
-            return False
-    return True
-
-
-@helper
-def _number(data: Bytes, spans: Spans, slot: int, row: int, otherwise: int) -> tuple[int, bool]:
-    """Returns a whole number; `otherwise` where it is NULL or missing."""
-    if spans.token[slot, row] != INTEGER:
-        return otherwise, spans.token[slot, row] == NULL or spans.token[slot, row] == ABSENT
-    number, taken = plain_integer(data, spans.low[slot, row], spans.high[slot, row], 8)
-    return number, taken
-
-
-@helper
-def _number_of_file(data: Bytes, spans: Spans, row: int) -> int:
-    """Returns the number at the end of a binlog's name, -1 if there is none of at most 18 digits."""
-    if spans.token[_FILE, row] != STRING:
-        return -1
-    low, high = spans.low[_FILE, row], spans.high[_FILE, row]
-    start = high
-    while start > low and 48 <= data[start - 1] <= 57:
-        start -= 1
-    if start == high or high - start > 18:
-        return -1
-    number = 0
-    for place in range(start, high):
-        number = number * 10 + (np.int64(data[place]) - 48)
-    return number
-
-
-@helper
-def _is_streamed(data: Bytes, spans: Spans, row: int, operation: int) -> bool:
-    """True unless a snapshot read the row."""
-    token = spans.token[_SNAPSHOT, row]
-    if operation == 114 or token == TRUE:
-        return False
-    if token != STRING:
-        return True
-    low, high = spans.low[_SNAPSHOT, row], spans.high[_SNAPSHOT, row]
-    return high == low or (high - low == 5 and _is_word(data, low, 102, 97, 108, 115) and data[low + 4] == 101)  # "" or "false"
-
-
-@helper
-def _is_word(data: Bytes, at: int, first: int, second: int, third: int, fourth: int) -> bool:
-    return data[at] == first and data[at + 1] == second and data[at + 2] == third and data[at + 3] == fourth
-
-
-@helper
-def _is_mariadb(data: Bytes, spans: Spans, row: int) -> bool:
-    """True for the connector `mariadb`, and for a GTID without a colon."""
-    if spans.token[_CONNECTOR, row] == STRING:
-        low = spans.low[_CONNECTOR, row]
-        if spans.high[_CONNECTOR, row] - low == 7 and _is_word(data, low, 109, 97, 114, 105) and _is_word(data, low + 3, 105, 97, 100, 98):
-            return True
-    if spans.token[_GTID, row] != STRING:
-        return False
-    for place in range(spans.low[_GTID, row], spans.high[_GTID, row]):
-        if data[place] == 58:
-            return False
-    return True
-
-
-@helper
-def _position(data: Bytes, spans: Spans, row: int, operation: int, events: Events) -> bool:
+def _place_in_binlog(data: Bytes, spans: Spans, row: int, operation: int, events: Events) -> bool:
     """Reads position and moment; False if one of them is not plain."""
-    file_number = _number_of_file(data, spans, row)
-    pos, has_pos = _number(data, spans, _POS, row, -1)
-    order, has_order = _number(data, spans, _TOTAL, row, -1)
-    of_row, has_row = _number(data, spans, _ROW, row, 0)
-    millis, has_moment = _number(data, spans, _MOMENT, row, 0)
-    if not (has_pos and has_order and has_row and has_moment) or file_number < 0 or spans.token[_POS, row] != INTEGER:
+    file_number = number_of_file(data, spans, _FILE, row)
+    pos, has_pos = number_of(data, spans, _POS, row, -1)
+    order, has_order = number_of(data, spans, _TOTAL, row, -1)
+    of_row, has_row = number_of(data, spans, _ROW, row, 0)
+    if not (has_pos and has_order and has_row) or file_number < 0 or spans.token[_POS, row] != INTEGER:
         return False
-    if not 0 <= millis <= _LARGEST_MILLIS:
-        return False
-    streamed = _is_streamed(data, spans, row, operation)
+    streamed = is_streamed(data, spans, _SNAPSHOT, row, operation)
     events.numbers[0, row] = file_number
     events.numbers[1, row] = pos
     events.numbers[2, row] = 1 if streamed else 0
     events.numbers[3, row] = order
     events.numbers[4, row] = of_row
-    vague = spans.token[_TOTAL, row] != INTEGER and streamed and _is_mariadb(data, spans, row)
+    vague = spans.token[_TOTAL, row] != INTEGER and streamed and is_mariadb(data, spans, _CONNECTOR, _GTID, row)
     events.by_offset[row] = 3 if vague else -1
-    events.moment[row] = millis * 1000
-    events.has_moment[row] = spans.token[_MOMENT, row] == INTEGER
-    return True
+    return note_moment(data, spans, _MOMENT, row, 1, events)
+
+
+@helper
+def _place_in_wal(data: Bytes, spans: Spans, row: int, operation: int, events: Events) -> bool:
+    """Reads position and moment; False if one of them is not plain."""
+    lsn, has_lsn = number_of(data, spans, _LSN, row, -1)
+    order, has_order = number_of(data, spans, _TOTAL, row, -1)
+    commit = commit_lsn(data, spans, _SEQUENCE, row, lsn)
+    if not (has_lsn and has_order) or spans.token[_LSN, row] != INTEGER or commit == UNKNOWN:
+        return False
+    events.numbers[0, row] = commit
+    events.numbers[1, row] = lsn
+    events.numbers[2, row] = 1 if is_streamed(data, spans, _SNAPSHOT, row, operation) else 0
+    events.numbers[3, row] = order
+    events.by_offset[row] = -1
+    return note_moment(data, spans, _MOMENT, row, 1, events)
+
+
+@helper
+def commit_lsn(data: Bytes, spans: Spans, slot: int, row: int, otherwise: int) -> int:
+    r"""Returns the first number of a sequence `[\"24023128\",\"24023129\"]`, and `otherwise` where there is none.
+
+    `UNKNOWN` stands for a sequence that is not plain.
+    """
+    if is_none(spans, slot, row):
+        return otherwise
+    low, high = spans.low[slot, row], spans.high[slot, row]
+    if spans.token[slot, row] != ESCAPED or high - low < 6 or data[low] != 91:
+        return UNKNOWN
+    if data[low + 1] == 110 and data[low + 2] == 117 and data[low + 3] == 108 and data[low + 4] == 108 and data[low + 5] == 44:
+        return otherwise
+    if data[low + 1] != 92 or data[low + 2] != 34:
+        return UNKNOWN
+    number, place = 0, low + 3
+    while place < high and 48 <= data[place] <= 57 and place - low < 21:
+        number = number * 10 + (np.int64(data[place]) - 48)
+        place += 1
+    if place == low + 3 or place + 1 >= high or data[place] != 92 or data[place + 1] != 34:
+        return UNKNOWN
+    return number

@@ -13,7 +13,7 @@ class Events(NamedTuple):
 
     Args:
         operation: READ, CREATE, UPDATE or DELETE, uint8.
-        numbers: The parts of the position, without Kafka's offset; the first index is the part, int64.
+        numbers: The parts of the position, where Kafka's offset is put in afterwards; the first index is the part, int64.
         by_offset: Of each row the part that the offset stands for too, -1 for none, int64.
         moment: When the source says that it happened, microseconds since 1970, int64.
         has_moment: 1 if it says so, uint8.

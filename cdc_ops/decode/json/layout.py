@@ -24,7 +24,9 @@ def tokens(*wanted: int) -> int:
     return sum(1 << one for one in set(wanted))
 
 
-WHOLE_NUMBERS: Final = tokens(NULL, INTEGER)
+SHORT: Final = 1 << 10
+"""Beside the tokens of a member: a whole number has at most 18 signs, so that every reader of 64 bits takes it."""
+WHOLE_NUMBERS: Final = tokens(NULL, INTEGER) | SHORT
 TEXTS: Final = tokens(NULL, STRING)
 SCALARS: Final = tokens(NULL, FALSE, TRUE, INTEGER, FRACTION, STRING, ESCAPED)
 ANYTHING: Final = SCALARS | tokens(OBJECT, ARRAY)
@@ -48,10 +50,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """The members of an object by their names; with `closed`, an object that has others is not plain."""
+    """The members of an object by their names.
+
+    Args:
+        named: The members.
+        closed: An object that has others is not plain.
+        listed: The object is the only element of an array. One without that array is not plain.
+    """
 
     named: Mapping[str, Member] = field(default_factory=dict)
     closed: bool = False
+    listed: bool = False
 
 
 class LayoutArrays(NamedTuple):
@@ -62,6 +71,7 @@ class LayoutArrays(NamedTuple):
         starts: Where the name of each member begins in `names`, and where the last one ends, int64.
         first: The first member of each object, and the number of all members, int64.
         closed: Of each object, 0 or 1, int64.
+        listed: The same.
         slots: Of each member, int64.
         tokens: Of each member, bits, int64.
         inner: The object that a member's value may be, -1 for none, int64.
@@ -71,6 +81,7 @@ class LayoutArrays(NamedTuple):
     starts: npt.NDArray[np.int64]
     first: npt.NDArray[np.int64]
     closed: npt.NDArray[np.int64]
+    listed: npt.NDArray[np.int64]
     slots: npt.NDArray[np.int64]
     tokens: npt.NDArray[np.int64]
     inner: npt.NDArray[np.int64]
@@ -95,6 +106,7 @@ def layout_arrays(document: Members) -> LayoutArrays:
         starts=_sums(len(name) for name in raw),
         first=_sums(len(one.named) for one in objects),
         closed=np.array([one.closed for one in objects], np.int64),
+        listed=np.array([one.listed for one in objects], np.int64),
         slots=np.array([member.slot for _, _, member in every], np.int64),
         tokens=np.array([member.tokens for _, _, member in every], np.int64),
         inner=np.array([inner_of.get((id(one), name), NOTHING) for one, name, _ in every], np.int64),

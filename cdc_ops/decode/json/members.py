@@ -10,8 +10,8 @@ import numpy.typing as npt
 from numba import types
 
 from cdc_ops.decode.compiler import BYTES, INT64S, Bytes, Int64s, helper, kernel
-from cdc_ops.decode.json.grammar import ABSENT, ESCAPED, OBJECT, STRING, after_blanks, string_end, value_end
-from cdc_ops.decode.json.layout import MAX_DEPTH, LayoutArrays
+from cdc_ops.decode.json.grammar import ABSENT, ESCAPED, INTEGER, OBJECT, STRING, after_blanks, string_end, value_end
+from cdc_ops.decode.json.layout import MAX_DEPTH, SHORT, LayoutArrays
 from cdc_ops.decode.sixteen import SIXTEEN, same_bytes
 
 
@@ -38,8 +38,9 @@ class Spans(NamedTuple):
 
 
 SPANS: Final = types.NamedTuple((types.int64[:, ::1], types.int64[:, ::1], types.uint8[:, ::1], types.uint8[::1]), Spans)
-LAYOUT: Final = types.NamedTuple((types.uint8[::1], *[types.int64[::1]] * 6), LayoutArrays)
+LAYOUT: Final = types.NamedTuple((types.uint8[::1], *[types.int64[::1]] * 7), LayoutArrays)
 
+_SHORTEST = 18
 _LONGEST = 8_000_000
 """Bytes of a record; parsers have limits, which are reached beyond."""
 
@@ -91,6 +92,7 @@ def _document_end(layout: LayoutArrays, data: Bytes, at: int, end: int, row: int
     gets single arrays: numba counts who holds an array at each call.
     """
     names, begins, inner_of, allowed, slots = layout.names, layout.starts, layout.inner, layout.tokens, layout.slots
+    listed = layout.listed
     depth = 0
     objects[0] = 0
     following[0] = layout.first[0]
@@ -101,6 +103,11 @@ def _document_end(layout: LayoutArrays, data: Bytes, at: int, end: int, row: int
             return -1
         if data[at] == 125:
             at += 1
+            if listed[objects[depth]] == 1:
+                at = after_blanks(data, at, end)
+                if at >= end or data[at] != 93:
+                    return -1
+                at += 1
             depth -= 1
             opened = False
             if depth < 0:
@@ -136,7 +143,11 @@ def _document_end(layout: LayoutArrays, data: Bytes, at: int, end: int, row: int
         start = at
         slot = slots[member]
         inner = inner_of[member]
-        if inner >= 0 and data[at] == 123:
+        if inner >= 0 and data[at] == (91 if listed[inner] == 1 else 123):
+            if data[at] == 91:
+                at = after_blanks(data, at + 1, end)
+                if at >= end or data[at] != 123:
+                    return -1
             token = OBJECT
             depth += 1
             objects[depth] = inner
@@ -145,9 +156,9 @@ def _document_end(layout: LayoutArrays, data: Bytes, at: int, end: int, row: int
             at += 1
         else:
             at, token = value_end(data, at, end)
-            if at < 0:
+            if at < 0 or (token == OBJECT and inner >= 0):  # an object that should be in an array
                 return -1
-        if (allowed[member] >> token) & 1 == 0:
+        if (allowed[member] >> token) & 1 == 0 or (token == INTEGER and allowed[member] & SHORT != 0 and at - start > _SHORTEST):
             return -1
         if slot >= 0:
             if spans.token[slot, row] != ABSENT:

@@ -39,19 +39,23 @@ class PlainFormat(PlainRows):
         layouts: Of the records; the first that takes one counts.
         slots: How many slots the layouts have.
         first_columns: The slot of the first column in the image after, and in the image before.
-        schema_slot: The slot of the schema that comes with a record.
+        schema_slot: The slot of the schema that comes with a record; None if none does.
         envelopes: Reads the envelopes: of data, members, rows, and into events and the lengths of their lists.
         encodings: How the values of the columns are spelled, by the text of a record's schema, `b""` for none; None = all are set aside.
         refused: Beginnings of strings that are no values, five bytes each.
+        words: The words of columns, see `EncodingArrays`.
+        offset_part: The part of the place that is Kafka's offset, -1 for the last one; None = no part is.
     """
 
     layouts: tuple[Members, ...]
     slots: int
     first_columns: tuple[int, int]
-    schema_slot: int
+    schema_slot: int | None
     envelopes: Callable[[Bytes, Spans, int, Events, Int64s], None]
     encodings: Callable[[bytes], tuple[Encoded, ...] | None]
     refused: bytes = b""
+    words: bytes = b""
+    offset_part: int | None = -1
 
 
 @dataclass(slots=True)
@@ -85,7 +89,7 @@ class PlainReader:
         form = self.form
         self._layouts = [layout_arrays(one) for one in form.layouts]
         self._spans = Spans.empty(form.slots, MOST_ROWS)
-        self._events = Events.empty(form.parts, MOST_ROWS)
+        self._events = Events.empty(form.parts + 1, MOST_ROWS)
         self._after = Batch(Program.of(form.columns), MOST_ROWS)
         self._keys = Batch(Program.of(form.columns[index] for index in form.keys), MOST_ROWS)
         self._columns = np.array(form.keys, np.int64)
@@ -145,10 +149,12 @@ class PlainReader:
     def _spelled(self, data: Bytes, rows: int) -> list[tuple[_Spelling, Int64s]]:
         """Returns the rows that are plain so far by how their values are spelled."""
         plain, slot = self._spans.plain[:rows] == 1, self.form.schema_slot
-        typed = plain & (self._spans.token[slot, :rows] == OBJECT)
+        typed = plain & (self._spans.token[slot, :rows] == OBJECT) if slot is not None else np.zeros(rows, np.bool_)
         found = []
         if len(bare := np.flatnonzero(plain & ~typed)):
             found.append((self._spelling(_NO_SCHEMA), bare))
+        if slot is None:
+            return found
         left = np.flatnonzero(typed)
         known = [one for text, one in self._spellings.items() if text]
         while len(left):
@@ -173,8 +179,9 @@ class PlainReader:
             columns = keys = None
             if encoded is not None:
                 after, before = form.first_columns
-                columns = EncodingArrays.of(encoded, [after + index for index in range(len(encoded))], form.refused)
-                keys = EncodingArrays.of([encoded[index] for index in form.keys], [before + index for index in form.keys], form.refused)
+                columns = EncodingArrays.of(encoded, [after + index for index in range(len(encoded))], form.refused, form.words)
+                of_keys = [before + index for index in form.keys]
+                keys = EncodingArrays.of([encoded[index] for index in form.keys], of_keys, form.refused, form.words)
             self._spellings[text] = _Spelling(np.frombuffer(text, np.uint8), columns, keys)
         return self._spellings[text]
 
@@ -184,14 +191,15 @@ class PlainReader:
             _clear_rows(batch.cells, np.flatnonzero(~plain))
             batch.use_aside(aside)
         hash_keys(self._keys.program.arrays, self._keys.cells, data, aside, rows, hashes)
-        numbers = [events.numbers[part, :rows] for part in range(self.form.parts)]
-        numbers = [np.where(events.by_offset[:rows] == part, offsets, numbers[part]) for part in range(len(numbers))]
+        numbers = [np.where(events.by_offset[:rows] == part, offsets, events.numbers[part, :rows]) for part in range(self.form.parts + 1)]
+        if self.form.offset_part is not None:
+            numbers[self.form.offset_part] = offsets
         arrays: dict[str, Any] = {  # copies of what the next lines are read into: Arrow takes an array as it is
             OPERATION: pa.array(events.operation[:rows].view(np.int8).copy()),
             MOMENT: pa.array(events.moment[:rows].copy(), mask=events.has_moment[:rows] == 0),
             LINE: pa.array(lines),
             HASH: pa.array(hashes),
-            **{part_name(part): pa.array(values) for part, values in enumerate((*numbers, offsets))},
+            **{part_name(part): pa.array(values) for part, values in enumerate(numbers)},
         }
         after, keys = (batch.record_batch(data, rows) for batch in (self._after, self._keys))
         arrays |= {column_name(index): values for index, values in enumerate(after.columns)}

@@ -13,8 +13,8 @@ from cdc_ops.decode.compiler import Bytes, helper
 
 
 @helper
-def unescaped(data: Bytes, start: int, end: int, out: Bytes, at: int) -> int:
-    """Writes a string without its escapes. Plain are those of one letter, and of four digits from U+0001 to U+D7FF."""
+def unescaped(data: Bytes, start: int, end: int, out: Bytes, at: int, lowest: int) -> int:
+    """Writes a string without its escapes. Plain are those of one letter, and of four digits from the lowest one to U+D7FF."""
     place = start
     while place < end:
         sign = data[place]
@@ -28,7 +28,7 @@ def unescaped(data: Bytes, start: int, end: int, out: Bytes, at: int) -> int:
         if sign == 117:
             number = _four_digits(data, place)
             place += 4
-            if number == 0 or number >= 0xD800:
+            if number < lowest or number >= 0xD800:
                 return -1
             at = _put_sign(number, out, at)
         else:
@@ -91,6 +91,14 @@ def _of_base64(sign: int) -> int:
 
 
 @helper
+def without_padding(data: Bytes, start: int, end: int) -> int:
+    """Returns the place behind a text without the blanks at its end."""
+    while end > start and data[end - 1] == 32:
+        end -= 1
+    return end
+
+
+@helper
 def of_base64(data: Bytes, start: int, end: int, out: Bytes, at: int) -> int:
     """Writes the bytes of base64 with its padding, and no bits over."""
     if (end - start) % 4 != 0:
@@ -141,7 +149,10 @@ def _put_number(number: int, digits: int, out: Bytes, at: int) -> int:
 
 @helper
 def time_of_day(micros: int, fraction: int, out: Bytes, at: int) -> int:
-    """Writes a time as MySQL prints it: up to 838 hours, negative ones too, with so many digits behind the point."""
+    """Writes a time as MySQL prints it: up to 838 hours, negative ones too, with so many digits behind the point.
+
+    With -1 digits as Postgres does: without zeros at the end, and without a point before nothing.
+    """
     if not -1000 * 3_600_000_000 < micros < 1000 * 3_600_000_000:
         return -1
     size = abs(micros)
@@ -154,10 +165,12 @@ def time_of_day(micros: int, fraction: int, out: Bytes, at: int) -> int:
     at = _put_number(size // 60_000_000 % 60, 2, out, at + 1)
     out[at] = 58
     at = _put_number(size // 1_000_000 % 60, 2, out, at + 1)
-    if fraction > 0:
+    if fraction > 0 or (fraction < 0 and size % 1_000_000 > 0):
         out[at] = 46
         _put_number(size % 1_000_000, 6, out, at + 1)
-        at += 1 + fraction
+        at += 1 + (fraction if fraction > 0 else 6)
+        while fraction < 0 and out[at - 1] == 48:
+            at -= 1
     return at
 
 
@@ -188,3 +201,79 @@ def spaced_document(data: Bytes, start: int, end: int, out: Bytes, at: int) -> i
             if place < end and data[place] == 32:
                 place += 1
     return -1 if quoted else at
+
+
+@helper
+def of_latin(data: Bytes, start: int, end: int, out: Bytes, at: int) -> int:
+    """Writes the bytes of a text in which each sign up to U+00FF is one."""
+    place = start
+    while place < end:
+        sign = np.int64(data[place])
+        if sign >= 128:
+            if sign > 0xC3 or place + 1 >= end:
+                return -1
+            place += 1
+            sign = ((sign & 3) << 6) | (np.int64(data[place]) & 63)
+        out[at] = sign
+        at += 1
+        place += 1
+    return at
+
+
+@helper
+def _are_digits(data: Bytes, start: int, end: int) -> bool:
+    for place in range(start, end):
+        if not 48 <= data[place] <= 57:
+            return False
+    return True
+
+
+@helper
+def is_time(data: Bytes, start: int, end: int, fraction: int) -> bool:
+    """True for a time as MySQL prints it: two or three digits of hours, and so many behind the point."""
+    if start < end and data[start] == 45:
+        start += 1
+    whole = end - 1 - fraction if fraction > 0 else end
+    if not 8 <= whole - start <= 9 or not _are_digits(data, start, whole - 6):
+        return False
+    if data[whole - 6] != 58 or data[whole - 3] != 58 or not _are_digits(data, whole - 5, whole - 3):
+        return False
+    if not _are_digits(data, whole - 2, whole):
+        return False
+    return whole == end or (data[whole] == 46 and _are_digits(data, whole + 1, end))
+
+
+@helper
+def _two_bytes(words: Bytes, at: int) -> int:
+    return np.int64(words[at]) | (np.int64(words[at + 1]) << 8)
+
+
+@helper
+def is_label(words: Bytes, first: int, data: Bytes, start: int, end: int) -> bool:
+    """True for one of the words at a place, and for nothing."""
+    if start == end:
+        return True
+    at = first + 2
+    for _ in range(_two_bytes(words, first)):
+        size = _two_bytes(words, at)
+        at += 2
+        if size == end - start:
+            place = 0
+            while place < size and words[at + place] == data[start + place]:
+                place += 1
+            if place == size:
+                return True
+        at += size
+    return False
+
+
+@helper
+def are_labels(words: Bytes, first: int, data: Bytes, start: int, end: int) -> bool:
+    """True for words at a place with commas between them, and for nothing."""
+    begin = start
+    for place in range(start, end + 1):
+        if place == end or data[place] == 44:
+            if not is_label(words, first, data, begin, place):
+                return False
+            begin = place + 1
+    return True

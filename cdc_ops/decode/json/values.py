@@ -13,23 +13,38 @@ from cdc_ops.decode.compiler import BYTES, BYTES_OUT, INT64S, Bytes, Int64s, hel
 from cdc_ops.decode.json.encodings import EncodingArrays
 from cdc_ops.decode.json.grammar import ABSENT, ESCAPED, FALSE, FRACTION, INTEGER, NULL, STRING, TRUE
 from cdc_ops.decode.json.members import SPANS, Spans
-from cdc_ops.decode.json.texts import big_endian, of_base64, reverse, spaced_document, time_of_day, unescaped
+from cdc_ops.decode.json.texts import (
+    are_labels,
+    big_endian,
+    is_label,
+    is_time,
+    of_base64,
+    of_latin,
+    reverse,
+    spaced_document,
+    time_of_day,
+    unescaped,
+    without_padding,
+)
 from cdc_ops.decode.plain.floats import float_of_double, plain_double
 from cdc_ops.decode.plain.numbers import plain_decimal, plain_integer
-from cdc_ops.decode.plain.times import plain_instant
+from cdc_ops.decode.plain.times import plain_date, plain_date_time, plain_instant
 from cdc_ops.decode.program import ProgramArrays
 from cdc_ops.decode.text_columns import CELLS, PROGRAM
 
-ENCODINGS: Final = types.NamedTuple((*[types.int64[::1]] * 3, types.uint8[::1]), EncodingArrays)
+ENCODINGS: Final = types.NamedTuple((*[types.int64[::1]] * 3, *[types.uint8[::1]] * 2), EncodingArrays)
 
 _NULL, _VALUE, _ASIDE = 0, 1, 2
 _AS_DECIMAL, _AS_FLOAT = 2, 3
 _INTEGER, _UNSIGNED, _EXCEPT, _DECIMAL, _DECIMAL_BYTES, _FLOATING, _DAYS, _MICROS = range(8)
 _INSTANT, _TIME, _BOOLEAN, _TEXT, _BYTES, _DOCUMENT, _BITS, _NOTHING = range(8, 16)
+_DATE, _MOMENT, _CLOCK, _LABELS, _LABEL_SET, _LATIN = range(16, 22)
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _FIRST_MICRO, _LAST_MICRO = -62_135_596_800_000_000, 253_402_300_799_999_999
 _HIGHEST = 1 << 62
+_MINUS_ZERO = np.uint64(1 << 63)
 _PREFIX = 5
+_PADDED, _NO_OBJECT = 1, 2
 
 
 @kernel(types.int64(PROGRAM, ENCODINGS, SPANS, CELLS, BYTES, INT64S, types.int64, BYTES_OUT, types.int64), makes_arrays=False)
@@ -66,16 +81,18 @@ def decode_values(
         _settle_null(spans.token[slot], spans.plain, cells.state[column], wanted, count)
         if code == _NOTHING:
             _refuse(spans.token[slot], spans.plain, wanted, count)
-        elif code == _INSTANT or code == _DECIMAL:
+        elif code == _INSTANT or code == _DECIMAL or code == _DATE or code == _MOMENT:
             _short_strings(program, encodings, spans, cells, data, wanted, count, column)
         elif code == _DECIMAL_BYTES or code == _BITS:
             _decimal_bytes(program, encodings, spans, cells, data, wanted, count, column, aside, at)
+        elif code == _CLOCK or code == _LABELS or code == _LABEL_SET:
+            _chosen_strings(encodings, spans, cells, data, wanted, count, column)
         elif code >= _TEXT:
             at = _strings(encodings, spans, cells, data, wanted, count, column, aside, at)
         elif code == _TIME:
             at = _times(encodings, spans, cells, data, wanted, count, column, aside, at)
         elif code == _FLOATING:
-            _floats(spans, cells, data, wanted, count, column, slot, kind == _AS_FLOAT)
+            _floats(spans, cells, data, wanted, count, column, slot, kind == _AS_FLOAT, argument == 1)
         else:
             width = 8 if kind == _AS_DECIMAL or code > _EXCEPT else np.int64(program.width[column])
             _numbers(spans, cells, data, wanted, count, column, slot, code, argument, width, kind == _AS_DECIMAL)
@@ -145,7 +162,8 @@ def _numbers(
         if token == NULL or spans.plain[row] == 0:
             continue
         number, taken = 0, False
-        if token == INTEGER:
+        quoted = token == STRING and (code <= _EXCEPT or code == _BOOLEAN)
+        if token == INTEGER or quoted:
             number, taken = plain_integer(data, spans.low[slot, row], spans.high[slot, row], width)
             if code == _UNSIGNED:
                 taken = taken and number >= 0
@@ -157,7 +175,7 @@ def _numbers(
                 taken = taken and -_HIGHEST // argument < number < _HIGHEST // argument and _FIRST_MICRO <= number * argument <= _LAST_MICRO
                 number *= argument
             elif code == _BOOLEAN:
-                taken = False
+                taken = taken and argument == 1 and 0 <= number <= 1
         elif token == TRUE or token == FALSE:
             number = 1 if token == TRUE else 0
             taken = code == _BOOLEAN or (code == _INTEGER and not decimal)
@@ -165,7 +183,10 @@ def _numbers(
 
 
 @helper
-def _floats(spans: Spans, cells: Cells, data: Bytes, wanted: Int64s, count: int, column: int, slot: int, single: bool) -> None:
+def _floats(
+    spans: Spans, cells: Cells, data: Bytes, wanted: Int64s, count: int, column: int, slot: int, single: bool, unsigned_zero: bool
+) -> None:
+    """Reads floating-point numbers."""
     for index in range(count):
         row = wanted[index]
         token = spans.token[slot, row]
@@ -174,8 +195,9 @@ def _floats(spans: Spans, cells: Cells, data: Bytes, wanted: Int64s, count: int,
         bits, taken, start = np.uint64(0), False, spans.low[slot, row]
         # Spark reads -0 as an integer, which has no sign then; -0.0 keeps it.
         without_sign = token == INTEGER and data[start] == 45 and data[start + 1] == 48
-        if (token == INTEGER or token == FRACTION) and not without_sign:
+        if (token == INTEGER or token == FRACTION or token == STRING) and not without_sign:
             bits, taken = plain_double(data, start, spans.high[slot, row])
+            taken = taken and not (unsigned_zero and token != STRING and bits == _MINUS_ZERO)
             if taken and single:
                 bits, taken = float_of_double(bits)
         _settle(spans, cells, column, row, taken, np.int64(bits), 0)
@@ -185,8 +207,8 @@ def _floats(spans: Spans, cells: Cells, data: Bytes, wanted: Int64s, count: int,
 def _short_strings(
     program: ProgramArrays, encodings: EncodingArrays, spans: Spans, cells: Cells, data: Bytes, wanted: Int64s, count: int, column: int
 ) -> None:
-    """Reads decimals and instants."""
-    slot, argument, is_decimal = encodings.slot[column], encodings.argument[column], encodings.code[column] == _DECIMAL
+    """Reads decimals, dates, local times and instants."""
+    slot, argument, code = encodings.slot[column], encodings.argument[column], encodings.code[column]
     precision, scale = np.int64(program.precision[column]), np.int64(program.scale[column])
     for index in range(count):
         row = wanted[index]
@@ -194,9 +216,19 @@ def _short_strings(
         if token == NULL or spans.plain[row] == 0:
             continue
         first, second, taken = 0, 0, False
-        if token == STRING and is_decimal:
-            first, second, taken = plain_decimal(data, low, high, precision, scale)
-        elif token == STRING:
+        if code == _DECIMAL:
+            if token == STRING or (argument == 1 and (token == INTEGER or token == FRACTION)):
+                first, second, taken = plain_decimal(data, low, high, precision, scale)
+        elif token != STRING:
+            pass
+        elif code == _DATE:
+            first, taken = plain_date(data, low, high)
+        elif code == _MOMENT:
+            if high - low >= 19:
+                first, taken = plain_date_time(data, low, high, 84 if data[low + 10] == 84 else 32)
+                first -= argument
+                taken = taken and _FIRST_MICRO <= first <= _LAST_MICRO
+        else:
             first, taken = plain_instant(data, low, high, 84)
             is_zero = argument == 1 and 0 <= first < 1_000_000
             taken = taken and not is_zero and _FIRST_MICRO <= first <= _LAST_MICRO
@@ -274,6 +306,26 @@ def _times(
 
 
 @helper
+def _chosen_strings(encodings: EncodingArrays, spans: Spans, cells: Cells, data: Bytes, wanted: Int64s, count: int, column: int) -> None:
+    """Reads strings that are taken as they stand, if they are times or labels."""
+    slot, code, argument, words = encodings.slot[column], encodings.code[column], encodings.argument[column], encodings.words
+    for index in range(count):
+        row = wanted[index]
+        token, low, high = spans.token[slot, row], spans.low[slot, row], spans.high[slot, row]
+        if token == NULL or spans.plain[row] == 0:
+            continue
+        taken = False
+        if token == STRING:
+            if code == _CLOCK:
+                taken = is_time(data, low, high, argument)
+            elif code == _LABELS:
+                taken = is_label(words, argument, data, low, high)
+            else:
+                taken = are_labels(words, argument, data, low, high)
+        _settle(spans, cells, column, row, taken, low, high)
+
+
+@helper
 def _strings(
     encodings: EncodingArrays,
     spans: Spans,
@@ -295,17 +347,25 @@ def _strings(
         stop = -1
         if token == STRING and not _is_refused(refused, data, low, high):
             if code == _TEXT:
-                _settle(spans, cells, column, row, True, low, high)
+                taken = argument != _NO_OBJECT or high == low or data[low] != 123
+                _settle(spans, cells, column, row, taken, low, without_padding(data, low, high) if argument == _PADDED else high)
                 continue
             if at + 3 * (high - low) + 512 <= aside.size:
                 stop = _of_plain_string(data, low, high, code, argument, aside, at)
         elif token == ESCAPED and code != _BYTES and at + 3 * (high - low) + 512 <= aside.size:
-            stop = unescaped(data, low, high, aside, at)
+            stop = unescaped(data, low, high, aside, at, 0 if code == _LATIN else 1)
             if stop >= 0 and _is_refused(refused, aside, at, stop):
                 stop = -1
             if stop >= 0 and code == _DOCUMENT:
                 low, high, at = at, stop, stop
                 stop = spaced_document(aside, low, high, aside, at)
+            elif stop >= 0 and code == _LATIN:
+                low, high, at = at, stop, stop
+                stop = _of_plain_string(aside, low, high, code, argument, aside, at)
+            elif stop >= 0 and argument == _PADDED:
+                stop = without_padding(aside, at, stop)
+            elif stop > at and argument == _NO_OBJECT and aside[at] == 123:
+                stop = -1
         at = _settle_aside(spans, cells, column, row, at, stop)
     return at
 
@@ -315,7 +375,7 @@ def _of_plain_string(data: Bytes, low: int, high: int, code: int, argument: int,
     """Writes a document, or bytes; returns the place behind them."""
     if code == _DOCUMENT:
         return spaced_document(data, low, high, aside, at)
-    stop = of_base64(data, low, high, aside, at)
+    stop = of_latin(data, low, high, aside, at) if code == _LATIN else of_base64(data, low, high, aside, at)
     if stop >= 0:
         while stop - at < argument:
             aside[stop] = 0

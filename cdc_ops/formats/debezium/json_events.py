@@ -19,7 +19,7 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.debezium import values as spelled
-from cdc_ops.formats.feed.envelopes import completed, envelopes, kafka_offset, name_of, parsed
+from cdc_ops.formats.feed.envelopes import completed, envelopes, kafka_offset, moment_of, name_of, parsed
 from cdc_ops.formats.feed.format import Format, Reading
 from cdc_ops.formats.feed.values import any_of
 
@@ -89,7 +89,7 @@ class DebeziumJson:
                 "after": full,
                 "types": _types(F.col("r.fields")),
                 "transaction": F.coalesce(body["transaction"]["id"], source["gtid"], source["txId"]),
-                "source_time": F.timestamp_millis(source["ts_ms"]),
+                "source_time": moment_of(source["ts_ms"]),
                 "ddl": body["ddl"],
                 "position": self.place(body, ~is_snapshot(body["op"], source["snapshot"])),
             },

@@ -24,7 +24,7 @@ from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.debezium import mongodb_values as spelled
 from cdc_ops.formats.debezium.json_events import is_snapshot
-from cdc_ops.formats.feed.envelopes import envelopes, name_of, parsed
+from cdc_ops.formats.feed.envelopes import envelopes, moment_of, name_of, parsed
 from cdc_ops.formats.feed.format import Format, Reading
 
 _BODY: Final = (
@@ -75,7 +75,7 @@ class DebeziumMongoDb:
                 "transaction": F.coalesce(
                     body["transaction"]["id"], F.concat(source["lsid"], F.lit(":"), source["txnNumber"].cast("string"))
                 ),
-                "source_time": F.timestamp_millis(source["ts_ms"]),
+                "source_time": moment_of(source["ts_ms"]),
                 "position": F.struct(F.col("offset").cast("bigint").alias("offset")),
             },
         )

@@ -27,7 +27,7 @@ from cdc_ops.formats.debezium.json_events import is_snapshot, types_of
 from cdc_ops.formats.debezium.mongodb import NAMELESS, SILENT, patch_of
 from cdc_ops.formats.debezium.unwrapped import Added, kind_of, opened, unknown
 from cdc_ops.formats.debezium.values import only_typed
-from cdc_ops.formats.feed.envelopes import envelopes, name_of
+from cdc_ops.formats.feed.envelopes import envelopes, moment_of, name_of
 from cdc_ops.formats.feed.format import Format, Reading
 
 _ID: Final = "_id"
@@ -69,7 +69,7 @@ class DebeziumMongoDbUnwrapped:
                 "transaction": F.coalesce(
                     added.field("transaction.id"), F.concat(added.field("lsid"), F.lit(":"), added.field("txnNumber"))
                 ),
-                "source_time": F.timestamp_millis(added.field("ts_ms", top=False).try_cast("bigint")),
+                "source_time": moment_of(added.field("ts_ms", top=False).try_cast("bigint")),
                 "position": F.struct(F.col("offset").cast("bigint").alias("offset")),
             },
         )

@@ -4,6 +4,7 @@ What `formats.debezium.values` reads by expressions, this names by an encoding, 
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -15,18 +16,20 @@ from cdc_ops.core.schema.logical_types import LogicalType, byte_length, fraction
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.decode.json.encodings import Encoded, Encoding
-from cdc_ops.decode.json.layout import is_plain_name
-from cdc_ops.decode.program import Field, Kind, is_supported
+from cdc_ops.decode.program import Field, Kind
 from cdc_ops.formats.debezium.schema_names import CONNECT, PRECISE, TIME, VARIABLE, YEAR_ZERO, declared_name
+from cdc_ops.formats.feed.plain_columns import LONGEST_PADDING, holds_bigint, plain_fields
 
 REFUSED: Final = PLACEHOLDER[:5].encode() + b"X19kZ" + b'["X19' + b"5f5f6"
 """How the forms begin in which Debezium writes that a value did not change: as text, base64, an array of that, hexadecimal digits."""
 
-_LONGEST_PADDING: Final = 255
+_TEXT: Final = Encoded(encoding=Encoding.TEXT)
 _SIMPLE: Final = {
-    LogicalType.FLOAT: Encoding.FLOATING,
-    LogicalType.BOOLEAN: Encoding.BOOLEAN,
-    **dict.fromkeys((LogicalType.TEXT, LogicalType.ENUM, LogicalType.SET), Encoding.TEXT),
+    LogicalType.FLOAT: Encoded(encoding=Encoding.FLOATING),
+    LogicalType.BOOLEAN: Encoded(encoding=Encoding.BOOLEAN),
+    LogicalType.PADDED_TEXT: Encoded(encoding=Encoding.TEXT, argument=1),
+    LogicalType.OTHER: Encoded(encoding=Encoding.TEXT, argument=2),
+    **dict.fromkeys((LogicalType.TEXT, LogicalType.ENUM, LogicalType.SET, LogicalType.UUID), _TEXT),
 }
 
 
@@ -69,9 +72,10 @@ def encoding_of(spec: FormatSpec, column: Column, schema: FieldSchema | None, op
             return _binary(column, schema, setting(spec, options, BINARY_MODE))
         case LogicalType.BIT:
             return _bits(column)
-        case _:
-            encoding = {**_SIMPLE, LogicalType.JSON: Encoding.DOCUMENT if UNSIGNED_MODE in spec.settings else Encoding.TEXT}.get(logical)
-            return None if encoding is None else Encoded(encoding=encoding)
+        case LogicalType.JSON:
+            return Encoded(encoding=Encoding.DOCUMENT) if UNSIGNED_MODE in spec.settings else _TEXT
+        case _:  # inet: the exact way adds the mask
+            return None if column.source_type.strip().lower() == "inet" else _SIMPLE.get(logical)
 
 
 def _whole_number(
@@ -82,16 +86,10 @@ def _whole_number(
     if logical is LogicalType.YEAR:
         return Encoded(encoding=Encoding.EXCEPT, argument=YEAR_ZERO)
     if logical is LogicalType.INTEGER:
-        return Encoded(encoding=Encoding.INTEGER) if _holds_bigint(column) else None
+        return Encoded(encoding=Encoding.INTEGER) if holds_bigint(column) else None
     if schema is None and setting(spec, options, UNSIGNED_MODE) == "precise":
         return None
-    return Encoded(encoding=Encoding.UNSIGNED) if _holds_bigint(column) else None
-
-
-def _holds_bigint(column: Column) -> bool:
-    """True for an integer type, and for a decimal without fraction that holds every BIGINT."""
-    field = Field.of(column.name, column.delta_type)
-    return not field.precision or (field.scale == 0 and field.precision > 18)
+    return Encoded(encoding=Encoding.UNSIGNED) if holds_bigint(column) else None
 
 
 def _decimal(spec: FormatSpec, column: Column, schema: FieldSchema | None, options: FormatOptions) -> Encoded | None:
@@ -109,8 +107,8 @@ def _decimal(spec: FormatSpec, column: Column, schema: FieldSchema | None, optio
 def _temporal(column: Column, logical: LogicalType, name: str) -> Encoded | None:
     base, declared = DeclaredType.parse(column.source_type).base, column.source_type.lower()
     if logical is LogicalType.TIME:
-        plain = name == f"{TIME}MicroTime" and not trims_fractions(column)
-        return Encoded(encoding=Encoding.TIME, argument=fraction_digits(column)) if plain else None
+        digits = -1 if trims_fractions(column) else fraction_digits(column)
+        return Encoded(encoding=Encoding.TIME, argument=digits) if name == f"{TIME}MicroTime" else None
     if base == "date":
         return Encoded(encoding=Encoding.DAYS) if name != f"{TIME}IsoDate" and column.delta_type == "date" else None
     if logical is LogicalType.INSTANT or (base == "timestamp" and "without" not in declared):
@@ -122,7 +120,7 @@ def _temporal(column: Column, logical: LogicalType, name: str) -> Encoded | None
 
 def _binary(column: Column, schema: FieldSchema | None, mode: str) -> Encoded | None:
     in_base64 = schema.type == "bytes" if schema is not None else mode == "bytes"
-    if not in_base64 or byte_length(column) > _LONGEST_PADDING:
+    if not in_base64 or byte_length(column) > LONGEST_PADDING:
         return None
     return Encoded(encoding=Encoding.BYTES, argument=byte_length(column))
 
@@ -134,15 +132,18 @@ def _bits(column: Column) -> Encoded | None:
     return Encoded(encoding=Encoding.BITS) if field.kind in (Kind.INTEGER, Kind.DECIMAL) and field.scale == 0 else None
 
 
-def mysql_encodings(schema: TableSchema, options: FormatOptions, text: bytes) -> tuple[Encoded, ...] | None:
+def encodings_by_schema(
+    schema: TableSchema, options: FormatOptions, read: Callable[[bytes], dict[str, FieldSchema] | None], text: bytes
+) -> tuple[Encoded, ...] | None:
     """Returns how the columns of a table are spelled in records with such a schema; None if that is not plain.
 
     Args:
         schema: The table.
         options: The format's options from the pipeline file.
+        read: Returns the schemas of the columns in such a text, None if it is not as JsonConverter writes it.
         text: The schema in the records, `b""` if they have none.
     """
-    fields = fields_of(text) if text else {}
+    fields = read(text) if text else {}
     if fields is None:
         return None
     spec, found = format_spec(options.name), []
@@ -162,6 +163,15 @@ def fields_of(text: bytes) -> dict[str, FieldSchema] | None:
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return None
     return dict(image) if len(dict(image)) == len(image) else None
+
+
+def flat_fields_of(text: bytes) -> dict[str, FieldSchema] | None:
+    """The same for a flat record."""
+    try:
+        row = [_field(one) for one in json.loads(text, object_pairs_hook=_once)["fields"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return dict(row) if len(dict(row)) == len(row) else None
 
 
 def _field(one: dict[str, Any]) -> tuple[str, FieldSchema]:
@@ -185,19 +195,22 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def mysql_fields(schema: TableSchema, keys: tuple[str, ...]) -> tuple[Field, ...] | None:
-    """Returns the columns of a table for the compiled reader; None if it cannot read one of them, or find its name."""
-    names = schema.names
-    if not keys or len(set(names)) != len(names) or not all(map(is_plain_name, names)):
-        return None
-    if not all(is_supported(column.delta_type) for column in schema.columns):
-        return None
-    return tuple(Field.of(column.name, column.delta_type) for column in schema.columns)
-
-
 def plain_mysql(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions) -> Any:
-    """Returns how the compiled reader reads a table's events; None if they are left to the exact way. Needs what the kernels need."""
-    fields = mysql_fields(schema, keys)
+    """Returns how the compiled reader reads events of MySQL; None if they are left to the exact way. Needs what the kernels need."""
+    from cdc_ops.decode.json import debezium
+
+    return _enveloped(schema, keys, options, debezium.mysql_layouts(schema.names), debezium.read_mysql, debezium.MYSQL_PARTS)
+
+
+def plain_postgres(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions) -> Any:
+    """The same for events of Postgres."""
+    from cdc_ops.decode.json import debezium
+
+    return _enveloped(schema, keys, options, debezium.postgres_layouts(schema.names), debezium.read_postgres, debezium.POSTGRES_PARTS)
+
+
+def _enveloped(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions, layouts: Any, read: Any, parts: int) -> Any:
+    fields = plain_fields(schema, keys)
     if fields is None:
         return None
     import numpy as np
@@ -205,21 +218,21 @@ def plain_mysql(schema: TableSchema, keys: tuple[str, ...], options: FormatOptio
     from cdc_ops.decode.json import debezium
     from cdc_ops.decode.json.reader import PlainFormat
 
-    database, table = (np.frombuffer(name.encode(), np.uint8) for name in (schema.table.schema, schema.table.name))
+    names = [np.frombuffer(name.encode(), np.uint8) for name in (schema.table.schema, schema.table.name)]
     first, count = debezium.FIRST_COLUMN, len(fields)
 
     def envelopes(data: Any, spans: Any, rows: int, events: Any, counts: Any) -> None:
-        debezium.read_mysql(data, spans, rows, database, table, events, counts)
+        read(data, spans, rows, *names, events, counts)
 
     return PlainFormat(
-        layouts=debezium.layouts(schema.names),
-        parts=debezium.MYSQL_PARTS,
+        layouts=layouts,
+        parts=parts,
         slots=first + 2 * count,
         first_columns=(first, first + count),
         schema_slot=debezium.Slot.SCHEMA,
         envelopes=envelopes,
         columns=fields,
         keys=tuple(schema.names.index(key) for key in keys),
-        encodings=partial(mysql_encodings, schema, options),
+        encodings=partial(encodings_by_schema, schema, options, fields_of),
         refused=REFUSED,
     )

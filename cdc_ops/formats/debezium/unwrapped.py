@@ -15,11 +15,12 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.debezium_flat import DELETED, FIELDS, PREFIX
+from cdc_ops.core.formats.debezium_flat import DELETED
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.debezium import values as spelled
+from cdc_ops.formats.debezium.added_fields import added_fields, added_name
 from cdc_ops.formats.debezium.json_events import (
     INCOMPLETE,
     is_mariadb,
@@ -31,7 +32,7 @@ from cdc_ops.formats.debezium.json_events import (
     unchanged_left_out,
 )
 from cdc_ops.formats.debezium.sqlserver_oracle import oracle_position, sql_server_position
-from cdc_ops.formats.feed.envelopes import envelopes, name_of, parsed_members
+from cdc_ops.formats.feed.envelopes import envelopes, moment_of, name_of, parsed_members
 from cdc_ops.formats.feed.format import Format, Reading
 
 _SCHEMA: Final = "fields array<struct<field: string, type: string, name: string, parameters: map<string, string>>>"
@@ -75,7 +76,7 @@ class DebeziumUnwrapped:
                 "after": F.when(~deleted, image),
                 "types": types_of(fields),
                 "transaction": F.coalesce(added.field("transaction.id"), added.field("gtid"), added.field("txId")),
-                "source_time": F.timestamp_millis(added.field("ts_ms", top=False).try_cast("bigint")),
+                "source_time": moment_of(added.field("ts_ms", top=False).try_cast("bigint")),
                 "position": self.place(added, op),
             },
         )
@@ -89,10 +90,8 @@ class Added:
     """The fields of the envelope that `add.fields` adds to the row."""
 
     def __init__(self, row: Expr, spec: FormatSpec, options: FormatOptions) -> None:
-        declared = [name.strip() for name in setting(spec, options, FIELDS).split(",") if name.strip()]
-        prefix = setting(spec, options, PREFIX)
         self._row = row
-        self._by_field = {name: f"{prefix}{name.replace('.', '_')}" for name in declared}
+        self._by_field = added_fields(spec, options)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,8 +105,8 @@ class Added:
             name: The field.
             top: False if the envelope has another field of that name.
         """
-        found = [self._by_field[each] for each in ((name,) if top else ()) + (f"source.{name}",) if each in self._by_field]
-        return F.try_element_at(self._row, F.lit(found[0])) if found else F.lit(None).cast("string")
+        found = added_name(self._by_field, name, top=top)
+        return F.try_element_at(self._row, F.lit(found)) if found else F.lit(None).cast("string")
 
     def number(self, name: str) -> Expr:
         """Returns a field as a whole number, NULL if the record lacks it or it is not a number."""
@@ -115,8 +114,8 @@ class Added:
 
     def has(self, name: str) -> Expr:
         """True for records that have a field, even if it is NULL."""
-        found = [self._by_field[each] for each in (name, f"source.{name}") if each in self._by_field]
-        return F.coalesce(F.map_contains_key(self._row, found[0]), F.lit(False)) if found else F.lit(False)
+        found = added_name(self._by_field, name)
+        return F.coalesce(F.map_contains_key(self._row, found), F.lit(False)) if found else F.lit(False)
 
 
 def opened(records: DataFrame) -> tuple[DataFrame, Expr, Expr]:

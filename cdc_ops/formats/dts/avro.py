@@ -21,7 +21,7 @@ from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.dts import json_records
 from cdc_ops.formats.feed import values
-from cdc_ops.formats.feed.envelopes import completed, envelopes, is_truncate, name_of, parsed
+from cdc_ops.formats.feed.envelopes import completed, envelopes, is_truncate, moment_of, name_of, parsed
 from cdc_ops.formats.feed.format import Format, Reading
 
 _PARTS: Final = ("year", "month", "day", "hour", "minute", "second", "millis")
@@ -83,7 +83,7 @@ class DtsAvro:
                 "after": F.when(kind == "UPDATE", F.coalesce(completed(before, after), after)).when(kind.isin("INIT", "INSERT"), after),
                 "types": F.when(fine, F.map_from_entries("written")),
                 "transaction": F.nullif(record["sourceTxid"], F.lit("")),
-                "source_time": F.timestamp_seconds(record["sourceTimestamp"]),
+                "source_time": moment_of(record["sourceTimestamp"], 1),
                 "ddl": F.when(~truncates, statement),
                 "position": F.struct((kind != "INIT").cast("tinyint").alias("streamed"), record["id"].alias("record_id")),
             },

@@ -15,6 +15,7 @@ _END: Final = "__cdc_ops_end"
 _CORRUPT: Final = "_corrupt"
 _FOUND: Final = "__found"
 _TYPES: Final = dict(ENVELOPE)
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 
 TOMBSTONE: Final = "tombstone"
 _NOT_UTF8: Final = "the record is not valid UTF-8; 'raw' has its bytes as base64"
@@ -146,6 +147,15 @@ def is_truncate(statement: Expr) -> Expr:
 def split_name(name: Expr) -> Expr:
     """Returns the `table` struct of an envelope from `schema.table`, split at the first dot."""
     return name_of(F.regexp_extract(name, r"^([^.]*)\.", 1), F.regexp_replace(name, r"^[^.]*\.", ""))
+
+
+def moment_of(number: Expr, per_second: int = 1000) -> Expr:
+    """Returns when the source says that something happened, from units since 1970; NULL beyond the years 1 to 9999.
+
+    Spark fails the whole job at a number that is too large for a time, and one such record would stop the table.
+    """
+    known = number.between(_FIRST_SECOND * per_second, (_LAST_SECOND + 1) * per_second - 1)
+    return F.when(known, F.timestamp_seconds(number) if per_second == 1 else F.timestamp_millis(number))
 
 
 def texts(json: Expr) -> Expr:

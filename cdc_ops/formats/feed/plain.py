@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 _FORMATS: Final[dict[str, str]] = {
     "debezium-mysql": "cdc_ops.formats.debezium.plain:plain_mysql",
+    "debezium-postgres": "cdc_ops.formats.debezium.plain:plain_postgres",
+    "debezium-mysql-unwrapped": "cdc_ops.formats.debezium.plain_flat:plain_mysql_unwrapped",
+    "debezium-postgres-unwrapped": "cdc_ops.formats.debezium.plain_flat:plain_postgres_unwrapped",
+    "maxwell": "cdc_ops.formats.plain_maxwell:plain_maxwell",
+    "canal": "cdc_ops.formats.plain_canal:plain_canal",
+    "ticdc-canal": "cdc_ops.formats.plain_canal:plain_canal",
     "mysql-binlog": "cdc_ops.formats.fast_binlog.plain:plain_binlog",
 }
 

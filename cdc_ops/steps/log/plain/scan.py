@@ -60,7 +60,7 @@ class _Scan:
         self._rest = 0
         self._lines = self._records = self._blank = 0
         self._empty: list[tuple[bytes, int]] = []
-        self._parts = FileParts(task, file, form, ordered=file.start_offset >= 0)
+        self._parts = FileParts(task, file, form, ordered=file.start_offset >= 0 and form.offset_part is not None)
 
     def read(self, stream: BinaryIO) -> None:
         """Takes the bytes of the file; those of a line whose end has not come yet stay at the begin of the room."""
