@@ -76,6 +76,7 @@ _KERNELS = (
     "cdc_ops.decode.text_columns",
     "cdc_ops.decode.key_hashes",
     "cdc_ops.decode.wire.mysql_packets",
+    "cdc_ops.decode.wire.libpq_blocks",
     "cdc_ops.decode.wire.postgres_tuples",
     "cdc_ops.decode.binlog.events",
     "cdc_ops.decode.binlog.rows",

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_ops.decode.program import Field, Program
-from cdc_ops.decode.wire import postgres_rows
-from cdc_ops.decode.wire.postgres_rows import PostgresRows, numeric_value
+from cdc_ops.decode.wire.postgres_rows import BLOCK, PostgresRows, fill_from, numeric_value
 
 HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END = b"\xff\xff"
@@ -43,12 +42,12 @@ def row(*fields: bytes | None) -> bytes:
 
 
 def read(
-    kinds: Sequence[str], rows: Iterable[bytes], *, forms: Sequence[str] = (), cut: int = 1 << 30, end: bytes = END
+    kinds: Sequence[str], rows: Iterable[bytes], *, forms: Sequence[str] = (), cut: int = 1 << 30, end: bytes = END, block: int = BLOCK
 ) -> list[tuple[Any, ...]]:
     data = HEAD + b"".join(rows) + end
     blocks = (data[at : at + cut] for at in range(0, len(data), cut))
     program = Program.of(Field.of(f"c{number}", kind) for number, kind in enumerate(kinds))
-    batches = list(PostgresRows(program, tuple(forms) or ("",) * len(kinds), blocks))
+    batches = list(PostgresRows(program, tuple(forms) or ("",) * len(kinds), fill_from(blocks), block))
     return [tuple(one.values()) for one in pa.Table.from_batches(batches, program.arrow).to_pylist()]
 
 
@@ -68,10 +67,9 @@ FIELDS = (
 
 
 @pytest.mark.parametrize("cut", [1, 7, 100, 1 << 30])
-def test_every_type_arrives_as_it_was_sent_wherever_the_blocks_are_cut(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_rows, "BLOCK", 16)
+def test_every_type_arrives_as_it_was_sent_wherever_the_blocks_are_cut(cut: int) -> None:
     nulls = (None,) * len(KINDS)
-    assert read(KINDS, [row(*FIELDS), row(*nulls), row(*FIELDS)], cut=cut) == [VALUES, nulls, VALUES]
+    assert read(KINDS, [row(*FIELDS), row(*nulls), row(*FIELDS)], cut=cut, block=16) == [VALUES, nulls, VALUES]
 
 
 def test_more_rows_than_a_batch_has_and_none_at_all() -> None:
@@ -81,8 +79,7 @@ def test_more_rows_than_a_batch_has_and_none_at_all() -> None:
     assert read(("int",), ()) == []
 
 
-def test_a_row_that_is_larger_than_a_block_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_rows, "BLOCK", 1000)
+def test_a_row_that_is_larger_than_a_block_arrives() -> None:
     long = "x" * 100_000
     assert read(("string", "int"), [row(long.encode(), struct.pack(">i", 5))] * 2, cut=333) == [(long, 5)] * 2
 
@@ -144,8 +141,10 @@ def test_what_is_no_copy_or_ends_early_is_refused() -> None:
         read(("int", "int"), [good])
     with pytest.raises(ConnectionError, match="no row"):
         read(("int",), [struct.pack(">hi", 1, -5)])
+    with pytest.raises(ConnectionError, match="more behind the last row"):
+        read(("int",), [good], end=END + good)
     with pytest.raises(ConnectionError, match="no binary COPY"):
-        list(PostgresRows(Program.of([Field.of("c", "int")]), ("",), iter([b"x" * 40])))
+        list(PostgresRows(Program.of([Field.of("c", "int")]), ("",), fill_from([b"x" * 40])))
 
 
 @settings(deadline=None, max_examples=200)
@@ -156,7 +155,7 @@ def test_no_bytes_crash_or_hang(parts: list[bytes], kind: str) -> None:
         yield from parts
 
     try:
-        found = list(PostgresRows(Program.of([Field.of("c", kind)]), ("",), sent()))
+        found = list(PostgresRows(Program.of([Field.of("c", kind)]), ("",), fill_from(sent())))
     except (ConnectionError, ValueError, ArithmeticError):
         return
     assert all(isinstance(batch, pa.RecordBatch) for batch in found)

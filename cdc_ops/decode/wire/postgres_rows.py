@@ -1,6 +1,6 @@
-"""The rows of a binary COPY of Postgres as record batches, from the blocks that the driver hands out; memory for one buffer."""
+"""The rows of a binary COPY of Postgres as record batches, read in large blocks; a row of any size, memory for one block."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, localcontext
 from typing import Any, Final
 
@@ -19,8 +19,32 @@ FORMS: Final = {"": AS_IS, "days": DAYS, "micros": MICROS}
 """How fields become what travels."""
 _SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0"
 _HEAD: Final = len(_SIGNATURE) + 8
+_LAST: Final = b"\xff\xff"
 _SIGNS: Final = {0x0000: 0, 0x4000: 1}
 _SPECIAL: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
+
+Fill = Callable[[Bytes], int]
+"""Puts at least one byte into a buffer and returns how many, 0 if the server has ended the COPY."""
+
+
+def fill_from(blocks: Iterable[bytes | bytearray | memoryview]) -> Fill:
+    """Returns what fills buffers from blocks of any size, e.g. one per row, as drivers hand them out."""
+    source, rest = iter(blocks), memoryview(b"")
+
+    def fill(view: Bytes) -> int:
+        nonlocal rest
+        room = view.data
+        while room:
+            if not rest:
+                found = next(source, None)
+                if found is None:
+                    break
+                rest = memoryview(found)
+            count = min(len(rest), len(room))
+            room[:count], room, rest = rest[:count], room[count:], rest[count:]
+        return view.size - len(room)
+
+    return fill
 
 
 def numeric_value(raw: bytes) -> Decimal:
@@ -52,15 +76,16 @@ class PostgresRows:
     Args:
         program: The columns, as they travel.
         forms: One of `FORMS` per column.
-        blocks: What the server sends, cut anywhere.
+        fill: Reads what the server sends, cut anywhere.
+        block: Bytes of the buffer; it grows for a row that is larger.
     """
 
-    def __init__(self, program: Program, forms: tuple[str, ...], blocks: Iterable[bytes | bytearray | memoryview]) -> None:
+    def __init__(self, program: Program, forms: tuple[str, ...], fill: Fill, block: int = BLOCK) -> None:
         self._program = program
         self._batch = Batch(program, ROWS)
         self._forms = np.array([FORMS[form] for form in forms], np.int64)
-        self._blocks = iter(blocks)
-        self._data: Bytes = np.empty(0, np.uint8)
+        self._fill = fill
+        self._data: Bytes = np.empty(max(block, _HEAD), np.uint8)
         self._place = np.zeros(3, np.int64)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -76,6 +101,7 @@ class PostgresRows:
             if rows := int(self._place[2]):
                 yield self._handed_over(rows)
             if why == END:
+                self._end()
                 return
             if why == BROKEN:
                 raise ConnectionError("the server sent what is no row of these columns")
@@ -84,28 +110,37 @@ class PostgresRows:
 
     def _begin(self) -> None:
         """Reads what stands before the rows."""
-        while self._data.size < _HEAD:
+        while self._place[1] < _HEAD:
             self._read_more()
         head = self._data[:_HEAD].tobytes()
         if not head.startswith(_SIGNATURE) or head[len(_SIGNATURE) :] != bytes(8):
             raise ConnectionError("the server sent what is no binary COPY")
         self._place[0] = _HEAD
 
-    def _read_more(self) -> None:
-        """Keeps the begun row, and puts what comes next behind it.
+    def _end(self) -> None:
+        """Makes sure that the server, too, ends behind the last row: an error may follow."""
+        left = self._data[int(self._place[0]) + len(_LAST) : int(self._place[1])]
+        if left.size or self._fill(self._data):
+            raise ConnectionError("the server sent more behind the last row")
 
-        Blocks are copied at once: the driver hands out one per row.
-        """
-        data = bytearray(self._data[int(self._place[0]) :])
-        start, enough = len(data), max(BLOCK, 2 * len(data))  # a large row is not copied again and again
-        for block in self._blocks:
-            data += block
-            if len(data) >= enough:
-                break
-        if len(data) == start:
+    def _read_more(self) -> None:
+        """Puts what comes next behind the begun row."""
+        if self._place[1] == self._data.size:
+            self._make_room()
+        end = int(self._place[1])
+        count = self._fill(self._data[end:])
+        if count <= 0:
             raise ConnectionError("the server ended in the middle of the rows")
-        self._data = np.frombuffer(data, np.uint8)
-        self._place[:2] = 0, self._data.size
+        self._place[1] = end + count
+
+    def _make_room(self) -> None:
+        """Moves the begun row to the beginning of the buffer, and makes the buffer larger if it is full of it."""
+        start = int(self._place[0])
+        kept = self._data[start:]
+        larger = self._data if start else np.empty(2 * self._data.size, np.uint8)
+        larger[: kept.size] = kept
+        self._data = larger
+        self._place[:2] = 0, kept.size
 
     def _handed_over(self, rows: int) -> pa.RecordBatch:
         decode_fields(self._program.arrays, self._forms, self._batch.cells, self._data, rows)

@@ -47,7 +47,14 @@ _LOST: Final = frozenset(("57P01", "57P02", "57P03", "57P05"))
 _INTERRUPTED: Final = frozenset(("57014", "40001", "40P01", "55P03", "25P03", "25P04"))
 """A statement was cancelled or ran too long, a standby had to go on with its replay, or a lock was not to be had."""
 _LOST_TEXTS: Final = (
-    *("connection has been closed unexpectedly", "closed the connection", "eof detected", "connection refused", "connection reset"),
+    *(
+        "connection has been closed unexpectedly",
+        "closed the connection",
+        "eof detected",
+        "unexpected eof",
+        "connection refused",
+        "connection reset",
+    ),
     *("timeout expired", "timed out", "could not translate host name", "failed to resolve host", "no route to host", "is unreachable"),
 )
 _LOGIN_TEXTS: Final = ("password authentication failed", "no pg_hba.conf entry", "no password supplied", "authentication failed", "role ")
