@@ -122,6 +122,7 @@ class Bench:
         tables: Table names in the database of the measurements.
         defaults: Settings of all tables, as YAML.
         driver_memory: Of Spark.
+        url_options: Of the connection, e.g. `?ssl_mode=disabled`.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Bench:
     tables: tuple[str, ...]
     defaults: str = "{cursor: [updated_at, id]}"
     driver_memory: str = "2g"
+    url_options: str = ""
 
     @property
     def kind(self) -> str:
@@ -177,7 +179,7 @@ class Bench:
             "CDC_OPS_JARS": str(LOCAL / "jars"),
             "CDC_OPS_CLASSES": os.environ.get("CDC_OPS_CLASSES") or str(BENCH / "classes"),  # `off` measures without
             "CDC_OPS_PIPELINES": str(self.folder / "pipelines"),
-            f"CDC_OPS_CONN_{CONNECTION.upper()}": url.render(),
+            f"CDC_OPS_CONN_{CONNECTION.upper()}": url.render() + self.url_options,
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
 

@@ -4,6 +4,8 @@ Use: python -m benchmarks._operation TABLE FOLDER RUNS [jdbc|native] [SCHEMA]
 
 One operation is what the merge step does for a snapshot: read, write, commit, look at the table. It is neither planned nor
 entered in a ledger here, and Spark runs already.
+
+The last line says how much memory Spark's Python workers have used at most: the largest of them, and all of them, in MiB.
 """
 
 import os
@@ -13,7 +15,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks._harness import CONNECTION, DATABASE, cpu_of_family
+from benchmarks._harness import CONNECTION, DATABASE, cpu_of_family, family
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
 from cdc_ops.core.operation.reads import ChunkRead
@@ -48,6 +50,17 @@ def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operati
     )
 
 
+def worker_peaks() -> list[float]:
+    """Returns the largest resident memory in MiB that each of Spark's Python workers has had; they live on between operations."""
+    found = []
+    for pid in family(os.getpid()):
+        folder = Path(f"/proc/{pid}")
+        if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+            status = dict(line.split(":", 1) for line in (folder / "status").read_text("utf-8").splitlines())
+            found.append(int(status["VmHWM"].split()[0]) / 1024)
+    return found
+
+
 def main() -> None:
     table, folder, runs = (
         TableName(schema=sys.argv[5] if len(sys.argv) > 5 else DATABASE, name=sys.argv[1]),
@@ -66,6 +79,8 @@ def main() -> None:
         started, used = time.monotonic(), cpu_of_family(os.getpid())
         merge(spark.newSession(), source, operation)
         print(f"{time.monotonic() - started:.3f} {cpu_of_family(os.getpid()) - used:.2f}", flush=True)
+    peaks = worker_peaks()
+    print(f"{max(peaks, default=0):.0f} {sum(peaks):.0f}", flush=True)
     source.close()
     spark.stop()
 

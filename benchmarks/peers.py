@@ -72,7 +72,7 @@ def our_seconds(bench: Bench, table: str, runs: int, reader: str) -> list[float]
     """Returns the seconds of each operation after the first in one Spark session."""
     command = [sys.executable, "-m", "benchmarks._operation", table, str(bench.folder / "operation"), str(runs + 1), reader]
     lines = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.splitlines()
-    return [float(line.split()[0]) for line in lines[-runs:]]
+    return [float(line.split()[0]) for line in lines[-runs - 1 : -1]]
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Snapshot of a table into Delta by `cdc-ops run`, beside the raw client that reads the same rows and throws them away.
 
 Two times are measured: that of the whole process, and that of the operation in a Spark session that has done some before, with each reader.
+Both sides send the rows alike: without TLS, or both with TLS (`--tls 1`, MySQL only).
 """
 
 import os
@@ -9,6 +10,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import _rows
 from benchmarks._harness import BENCH, DATABASE, ROOT, Bench, Series, arguments, ensure_rows, report, run, running_server
@@ -16,7 +18,7 @@ from cdc_ops.dev import debian
 from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 
 
-def raw_client(server: DatabaseServer) -> tuple[list[str], dict[str, str]]:
+def raw_client(server: DatabaseServer, *, tls: bool = False) -> tuple[list[str], dict[str, str]]:
     """Returns the start of the client's command, without its query; the password is in the environment."""
     if isinstance(server, PostgresServer):
         login = [f"--host={server.host}", f"--port={server.port}", f"--username={server.user}", f"--dbname={DATABASE}"]
@@ -24,7 +26,7 @@ def raw_client(server: DatabaseServer) -> tuple[list[str], dict[str, str]]:
     login = [f"--host={server.host}", f"--port={server.port}", f"--user={server.user}", "--protocol=tcp"]
     environment = {**os.environ, "MYSQL_PWD": server.password}
     if isinstance(server, MySQLServer):
-        program, plain = [*mysql_client(), "--no-defaults"], "--ssl-mode=DISABLED"
+        program, plain = [*mysql_client(), "--no-defaults"], f"--ssl-mode={'REQUIRED' if tls else 'DISABLED'}"
         # A password travels without TLS only once the server has seen it with TLS.
         subprocess.run([*program, *login, "--execute", "SELECT 1"], env=environment, check=True, stdout=subprocess.DEVNULL)
     else:
@@ -76,8 +78,17 @@ def lake_checksum(bench: Bench, path: Path) -> tuple[int, int]:
 READERS = ("jdbc", "native")
 
 
-def warm_operation(bench: Bench, table: str, reader: str) -> tuple[float, float]:
-    """Returns the seconds, by the wall and of the processors, of the last of four equal operations in one Spark session.
+class Operation(NamedTuple):
+    """What one operation took: seconds by the wall and of the processors; MiB of the largest Python worker, and of all of them."""
+
+    wall: float
+    processor: float
+    largest: float
+    workers: float
+
+
+def warm_operation(bench: Bench, table: str, reader: str) -> Operation:
+    """Returns what the last of four equal operations in one Spark session took.
 
     Java compiles for three of them, as a server that lives on does for its first ones.
 
@@ -85,16 +96,17 @@ def warm_operation(bench: Bench, table: str, reader: str) -> tuple[float, float]
     """
     folder = bench.folder / "operation"
     command = [sys.executable, "-m", "benchmarks._operation", table, str(folder), "4", reader, bench.schema]
-    wall, processor = run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.split()[-2:]
-    return float(wall), float(processor)
+    return Operation(*map(float, run(command, {**bench.environment(), "PYTHONPATH": str(ROOT)}, bench.folder).output.split()[-4:]))
 
 
-def operation_line(reader: str, runs: list[tuple[float, float]], raw: float) -> str:
+def operation_line(reader: str, runs: list[Operation], raw: float) -> str:
     """Returns what is said of the operations with one reader."""
-    walls, processor = [wall for wall, _ in runs], statistics.median(used for _, used in runs)
+    walls, processor = [one.wall for one in runs], statistics.median(one.processor for one in runs)
+    largest, workers = max(one.largest for one in runs), max(one.workers for one in runs)
+    memory = f"   Python workers at most {largest:,.0f} MiB each, {workers:,.0f} MiB together" if workers else ""
     median, spread = statistics.median(walls), f"({min(walls):.2f} .. {max(walls):.2f}, n={len(runs)})"
     name = f"the operation alone, warm, {reader}"
-    return f"{name:<34} median {median:7.2f} s   {spread}   processor {processor:6.1f} s   ratio {median / raw:.2f}"
+    return f"{name:<34} median {median:7.2f} s   {spread}   processor {processor:6.1f} s   ratio {median / raw:.2f}{memory}"
 
 
 def assert_equal(bench: Bench, path: Path, source: tuple[int, int]) -> tuple[int, int]:
@@ -109,19 +121,20 @@ def folder_bytes(folder: Path) -> int:
 
 
 def main() -> None:
-    options = arguments(__doc__, ("mariadb", "mysql", "postgres"), rows=3_000_000, runs=3)
+    options = arguments(__doc__, ("mariadb", "mysql", "postgres"), rows=3_000_000, runs=3, tls=0)
     table = f"rows_{options.rows}"
     with running_server(options.server) as server:
         ensure_rows(server, table, options.rows, _rows.create(table, options.server), *_rows.fill(table, options.rows, options.server))
         (version,) = server.execute("SELECT VERSION()")[0]
-        client, environment = raw_client(server)
+        client, environment = raw_client(server, tls=bool(options.tls))
         text = f"COPY (SELECT * FROM {table}) TO STDOUT (FORMAT binary)" if options.server == "postgres" else f"SELECT * FROM {table}"
         query = [*client, "--command" if options.server == "postgres" else "--execute", text]
         size = text_bytes(query, environment)  # and both sides find the rows in memory
         (source,) = server.execute(f"SELECT COUNT(*), {_rows.CHECKSUMS[options.server]} FROM {table}", database=DATABASE)
-        bench = Bench(name="bench_snapshot", server=server, tables=(table,))
+        mode = f"?ssl_mode={'required' if options.tls else 'disabled'}" if options.server == "mysql" else ""  # the drivers' defaults differ
+        bench = Bench(name="bench_snapshot", server=server, tables=(table,), url_options=mode)
         raw, snapshot = Series("raw client > /dev/null"), Series("cdc-ops run, snapshot into Delta")
-        operations: dict[str, list[tuple[float, float]]] = {reader: [] for reader in READERS}
+        operations: dict[str, list[Operation]] = {reader: [] for reader in READERS}
         for _ in range(options.runs):
             raw.add(run(query, environment, BENCH, to_nowhere=True))
             bench.reset()
@@ -132,7 +145,7 @@ def main() -> None:
                 operations[reader].append(warm_operation(bench, table, reader))
                 print(
                     "  the operation in a session that runs, {}: {:.2f} s ({:.1f} s of processor time)".format(
-                        reader, *operations[reader][-1]
+                        reader, *operations[reader][-1][:2]
                     )
                 )
                 assert_equal(bench, bench.folder / "operation" / "table", source)

@@ -19,5 +19,5 @@ def test_a_small_result_that_came_with_its_description_is_not_waited_for() -> No
         ours.settimeout(5)
         theirs.sendall(b"description" + RESULT)
         assert stream.read(11) == b"description"
-        batches = list(MySQLRows((WireColumn(name="c1", carried="int"),), filler(stream), 7, refuse))
+        batches = list(MySQLRows((WireColumn(name="c1", carried="int"),), filler(stream, ours), 7, refuse))
         assert [batch.to_pylist() for batch in batches] == [[{"c1": 1}]]

@@ -3,6 +3,9 @@
 Called in Spark's tasks by the native reader, in a process of its own. Login, TLS and session settings are those of the plan step.
 """
 
+import select
+import socket
+import ssl
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader
 from typing import Any, Final
@@ -21,6 +24,8 @@ from cdc_ops.sources.mysql.wire_dates import day_number, instant_micros, wall_cl
 from cdc_ops.sources.sql.session import ended_early, unreadable
 
 _DAYS_BEFORE_1970: Final = 719528
+_PIECE: Final = 256 << 10
+_MOMENT_MILLISECONDS: Final = 5
 _FORMS: Final[dict[str, dict[str, Any]]] = {
     "": {},
     "days": {"read": "date", "offset": _DAYS_BEFORE_1970, "exact": day_number},
@@ -77,24 +82,46 @@ def _begin(connection: Any, statement: str, columns: int) -> tuple[Callable[[mem
     if result.field_count != columns:
         raise ValueError(f"the server answers with {result.field_count} columns in place of {columns}")
     connection._sock.settimeout(READ_TIMEOUT_SECONDS)
-    return filler(connection._rfile), connection._next_seq_id
+    return filler(connection._rfile, connection._sock), connection._next_seq_id
 
 
-def filler(stream: BufferedReader) -> Callable[[memoryview], int]:
-    """Returns what reads the bytes that there are into a buffer of at least 8 KiB, and waits only if there are none.
+def filler(stream: BufferedReader, connection: socket.socket) -> Callable[[memoryview], int]:
+    """Returns what reads the bytes that there are into a buffer, and waits only if there are none, or for a moment until they are many.
 
     What came with the description of the columns is in the stream's own buffer. Python's `readinto1` would copy it and then wait for more,
     which for a small result never comes.
+
+    Args:
+        stream: PyMySQL's, of which nobody reads any more.
+        connection: The socket below it.
     """
+    more = stream.readinto1 if isinstance(connection, ssl.SSLSocket) else _pieces(connection)
     waiting = True
 
     def fill(view: memoryview) -> int:
         nonlocal waiting
         if not waiting:
-            return stream.readinto1(view)
+            return more(view)
         waiting = False
         found = stream.read(len(stream.peek()))
         view[: len(found)] = found
         return len(found)
 
     return fill
+
+
+def _pieces(connection: socket.socket) -> Callable[[memoryview], int]:
+    """Returns what waits for a large piece, at most for a moment, then for anything: servers send 16 KB at a time."""
+    readable = select.poll()
+    readable.register(connection, select.POLLIN)
+
+    def wake_for(size: int) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+
+    def read(view: memoryview) -> int:
+        wake_for(min(_PIECE, len(view)))
+        readable.poll(_MOMENT_MILLISECONDS)
+        wake_for(1)
+        return connection.recv_into(view)
+
+    return read
