@@ -27,12 +27,13 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks._harness import BENCH, LOCAL, ROOT, Series, report, run
+from benchmarks._harness import BENCH, LOCAL, ROOT, Measured, Series, report, run
 from benchmarks._pipeline_run import run_described
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LOG_COLUMNS, PRESENT
+from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.decode import warm_up
@@ -57,6 +58,8 @@ PARTS: Final = {
     "run": "whole run of a pipeline",
     "exact": "the same by expressions",
 }
+CHECK: Final = "check"
+"""What looks at the lane's table, unmeasured."""
 PER_KEY: Final = 5
 FILE_BYTES: Final = 75_000_000
 EVENT_BYTES: Final = 830
@@ -197,19 +200,25 @@ def read_by_lane(spark: SparkSession, folder: Path, chosen: FormatOptions = CHOS
     return found
 
 
+def lane_operation(folder: Path) -> Operation:
+    """Returns the operation whose table the lane fills."""
+    return Case(root=str(folder.with_suffix(".lake"))).operation(1, ApplyMode.APPEND, schema=schema().extended(LOG_COLUMNS))
+
+
 def lane(spark: SparkSession, folder: Path, events: int) -> None:
-    """Has the decoder's workers write the last states as data files of a table, commits them, and checks them."""
-    lake = folder.with_suffix(".lake")
-    shutil.rmtree(lake, ignore_errors=True)
-    found = read_by_lane(spark, folder)
-    operation = Case(root=str(lake)).operation(1, ApplyMode.APPEND, schema=schema().extended(LOG_COLUMNS))
+    """Has the decoder's workers write the last states as data files of a table, and commits them; `check_lane` looks at them."""
+    shutil.rmtree(folder.with_suffix(".lake"), ignore_errors=True)
+    found, operation = read_by_lane(spark, folder), lane_operation(folder)
     ensure_table(spark, operation)
     answers = found.land(found.scans, operation.target.path, "snappy", tuple(indexed_columns(operation)))
     assert not any(answer.tied or answer.failure for answer in answers), answers
     assert commit_files(spark, operation, [answer.file for answer in answers if answer.file], "{}") is not None
-    table, keys = spark.read.format("delta").load(operation.target.path), events // PER_KEY
-    deletes = F.count_if(DELETE_MARK)
-    seen = tuple(table.agg(F.count("*"), deletes, F.count(PRESENT), F.count_distinct("id")).collect()[0])
+
+
+def check_lane(spark: SparkSession, folder: Path, events: int) -> None:
+    """Checks what the lane has written: in a process of its own, which is not measured."""
+    table, keys = spark.read.format("delta").load(lane_operation(folder).target.path), events // PER_KEY
+    seen = tuple(table.agg(F.count("*"), F.count_if(DELETE_MARK), F.count(PRESENT), F.count_distinct("id")).collect()[0])
     assert seen == (keys, (keys + 9) // 10, 0, keys), seen
 
 
@@ -276,7 +285,7 @@ def whole_run(spark: SparkSession, folder: Path, events: int, decoder: str = "au
 
 
 def work(part: str, folder: Path, events: int, memory: str) -> None:
-    """What a measured process does: prints the seconds without Spark's start."""
+    """What a process does: prints the seconds without Spark's start."""
     spark = session(memory)
     spark.range(10).count()
     begun = time.monotonic()
@@ -287,11 +296,17 @@ def work(part: str, folder: Path, events: int, memory: str) -> None:
             "bare": bare,
             "fold": fold,
             "lane": lane,
+            CHECK: check_lane,
             "run": whole_run,
             "exact": partial(whole_run, decoder="exact"),
         }
         parts[part](spark, folder, events)
     print(f"{time.monotonic() - begun:.2f}")
+
+
+def _process(part: str, options: argparse.Namespace) -> Measured:
+    same = ["--events", str(options.events), "--memory", options.memory, "--part", part]
+    return run([sys.executable, "-m", "benchmarks.events", *same], {**os.environ, "PYTHONPATH": str(ROOT)}, BENCH)
 
 
 def main() -> None:
@@ -300,7 +315,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--memory", default="3g", help="heap of Spark's driver")
     parser.add_argument("--only", nargs="*", choices=PARTS, default=[*PARTS], help="what is measured; the count is always")
-    parser.add_argument("--part", choices=PARTS, help="what a measured process is to do")
+    parser.add_argument("--part", choices=[*PARTS, CHECK], help="what a process is to do")
     options = parser.parse_args()
     folder = BENCH / f"events_{options.events}"
     if options.part:
@@ -313,8 +328,9 @@ def main() -> None:
     inner: dict[str, list[float]] = {name: [] for name in series}
     for _ in range(options.rounds):
         for name, one in series.items():
-            same = ["--events", str(options.events), "--memory", options.memory, "--part", name]
-            measured = run([sys.executable, "-m", "benchmarks.events", *same], {**os.environ, "PYTHONPATH": str(ROOT)}, BENCH)
+            measured = _process(name, options)
+            if name == "lane":
+                _process(CHECK, options)
             one.add(measured)
             inner[name].append(float(measured.output.split()[-1]))
     size = sum(file.size for file in record_files(folder))
