@@ -3,8 +3,8 @@
     python -m benchmarks.changes --rows 3000000 24000000 --changed 1000 --keys random recent
     python -m benchmarks.changes --rows 24000000 --shares 0.01 0.1 1 10 --keys random recent clustered --plot .local/changes.svg
 
-`documented` is the MERGE of Delta's documentation, `chosen` what cdc-ops does with such a batch, `merged` what it does where the batch has
-to be merged (deletes, older rows left out). Each way has its own copy of the table. The regret of `chosen` is its time over the best way's.
+`documented` is the MERGE of Delta's documentation, `chosen` what cdc-ops does with such a batch, `tasks` what it does if tasks are to
+replace rows (`spark.cdc_ops.replaceByTasks`), `merged` what it does where the batch has to be merged (deletes, older rows left out). Each way has its own copy of the table. The regret of `chosen` is its time over the best way's.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -28,10 +29,11 @@ from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark import jars
+from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
 from cdc_ops.lake.spark.session import build_session
 from tests.lake_case import Case
 
-OURS = ("chosen", "merged")
+OURS = ("chosen", "tasks", "merged")
 
 
 @dataclass(slots=True)
@@ -140,9 +142,13 @@ class Measurement:
         operation = self._copies[name].operation(seed + 1, schema=SCHEMA)
         rows = self.spark.read.schema(SPARK_SCHEMA).parquet(str(batch))
         prune = (KeyRange(column="id", low=f"{span[0]}L", high=f"{span[1]}L"),)
-        manifest = Manifest.of(operation_id=operation.operation_id, attempt="a", rows=1, bytes=0, schema_fingerprint="", key_ranges=prune)
-        plan = plan_merge(operation, manifest)
-        apply(operation, Batch(rows=rows, plan=plan, read_rows=None, latest=rows if name == "chosen" else None))
+        count, size = pq.read_metadata(next(batch.glob("*.parquet"))).num_rows * 2, bytes_below(batch)
+        manifest = Manifest.of(
+            operation_id=operation.operation_id, attempt="a", rows=count, bytes=size, schema_fingerprint="", key_ranges=prune
+        )
+        latest = None if name == "merged" else rows
+        self.spark.conf.set(REPLACE_BY_TASKS, str(name == "tasks").lower())
+        apply(operation, Batch(rows=rows, plan=plan_merge(operation, manifest), read_rows=None, latest=latest, manifest=manifest))
 
     def _sum(self, case: Case) -> tuple[int, int]:
         """Returns how many rows a table has, and a sum over them all."""

@@ -1,5 +1,6 @@
 """Whole rows replace those with their keys: one commit, applied once, and only where no row of the table has a say in it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,38 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.results import KeyRange, OperationResult, Outcome
+from cdc_ops.core.operation.results import KeyRange, Manifest, OperationResult, Outcome
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
 from tests.commits import commits
 from tests.lake_case import PIPELINE, TABLE, Lake, Row, schema
 
 
-@pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path) -> Lake:
-    return Lake(spark, tmp_path)
+@pytest.fixture(params=["spark", "tasks"])
+def lake(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lake]:
+    """A lake into which rows are replaced by a statement of Spark's, or by tasks where these can."""
+    spark.conf.set(REPLACE_BY_TASKS, str(request.param == "tasks").lower())
+    yield Lake(spark, tmp_path)
+    spark.conf.unset(REPLACE_BY_TASKS)
+
+
+def asks_tasks(lake: Lake) -> bool:
+    return lake.spark.conf.get(REPLACE_BY_TASKS) == "true"
+
+
+def landed(rows: int) -> Manifest:
+    return Manifest.of(operation_id="", attempt="", rows=rows, bytes=0, schema_fingerprint="")
 
 
 def replacing(lake: Lake, op_seq: int, rows: list[Row], **changes: Any) -> OperationResult:
     """Applies a batch that has been brought to one row per key, as landed rows are."""
     operation, frame = lake.case.operation(op_seq, **changes), lake.frame(rows)
-    return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=len(rows), latest=frame))
+    return apply(
+        operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=len(rows), latest=frame, manifest=landed(len(rows)))
+    )
 
 
 def replaced(lake: Lake, version: int | None) -> bool:
@@ -42,6 +57,7 @@ def test_whole_rows_replace_those_with_their_keys_in_one_commit(lake: Lake) -> N
     result = replacing(lake, 2, [(2, "b"), (100, "z"), (101, "new"), (102, "new")])
     assert lake.rows() == sorted([*((key, "old") for key in range(1, 100) if key != 2), (2, "b"), (100, "z"), (101, "new"), (102, "new")])
     assert replaced(lake, result.delta_version)
+    assert by_tasks(lake, result.delta_version) == asks_tasks(lake)
     assert (result.outcome, result.counts.read) == (Outcome.APPLIED, 4)
     assert (result.counts.inserted, result.counts.updated, result.counts.deleted) == (2, 2, 0)
     found = find_commit(lake.path, "operation-2")
@@ -119,7 +135,7 @@ def test_replaced_rows_have_any_names_and_keys_of_several_columns(lake: Lake) ->
     def batch(number: int, rows: list[tuple[str, int, str, int]]) -> OperationResult:
         operation = lake.case.operation(number, schema=shape, keys=("s", "t"))
         frame = lake.spark.createDataFrame(rows, ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns))
-        return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame))
+        return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame, manifest=landed(len(rows))))
 
     batch(1, [("a", 1, "x", 1), ("a", 2, "x", 2), ("b", 1, "x", 3)])
     result = batch(2, [("a", 2, "y", 4), ("b", 2, "y", 5)])
@@ -142,7 +158,7 @@ def test_literals_prune_a_replacement_and_change_nothing_of_it(lake: Lake) -> No
     lake.load([(key, "a") for key in range(1, 1_001)])
     operation, frame = lake.case.operation(2), lake.frame([(10, "b"), (20, "b"), (2_000, "b")])
     plan = replace(plan_merge(operation, None), prune=(KeyRange(column="id", low="10", high="2000"),))
-    result = apply(operation, Batch(rows=frame, plan=plan, latest=frame))
+    result = apply(operation, Batch(rows=frame, plan=plan, latest=frame, manifest=landed(3)))
     assert replaced(lake, result.delta_version)
     assert (result.counts.inserted, result.counts.updated) == (1, 2)
     assert [row for row in lake.rows() if row[1] == "b"] == [(10, "b"), (20, "b"), (2_000, "b")]
@@ -155,7 +171,7 @@ def test_a_replacement_that_fails_leaves_nothing_behind_and_may_be_repeated(lake
     broken = rows.withColumn("name", F.expr("IF(id = 3, raise_error('no'), name)"))
     before = lake.rows(), lake.versions()
     with pytest.raises(PySparkException, match="no"):
-        apply(operation, Batch(rows=broken, plan=plan_merge(operation, None), latest=broken))
+        apply(operation, Batch(rows=broken, plan=plan_merge(operation, None), latest=broken, manifest=landed(2)))
     assert (lake.rows(), lake.versions()) == before
     assert replacing(lake, 2, [(1, "x"), (3, "x")]).outcome is Outcome.APPLIED
     assert lake.rows() == [(1, "x"), (2, "b"), (3, "x")]
@@ -175,8 +191,15 @@ def many_files(lake: Lake) -> Lake:
 
 
 def found_by_literals(lake: Lake, version: int | None) -> bool:
+    """True if a statement of Spark's has found the rows by literals, or tasks have."""
     assert version is not None
-    return "predicate" in DeltaLog(lake.path).commit_info(version)["operationParameters"]
+    parameters = DeltaLog(lake.path).commit_info(version)["operationParameters"]
+    return by_tasks(lake, version) if asks_tasks(lake) else "predicate" in parameters
+
+
+def by_tasks(lake: Lake, version: int | None) -> bool:
+    assert version is not None
+    return str(DeltaLog(lake.path).commit_info(version)["operationParameters"].get("replaceOnCond")).endswith("is a key of the batch")
 
 
 def test_few_keys_of_a_large_table_are_replaced_by_literals_in_one_counted_commit(many_files: Lake) -> None:
@@ -229,7 +252,7 @@ def test_keys_whose_statistics_are_cut_are_found_in_a_table_of_many_files(lake: 
     def batch(number: int, low: int, high: int, parts: int) -> OperationResult:
         operation = lake.case.operation(number, ApplyMode.APPEND if number == 1 else ApplyMode.MERGE, schema=shape, keys=("k",))
         frame = lake.spark.range(low, high, 1, parts).selectExpr(f"CAST({value} AS {kind}) k", f"{number} v")
-        return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame))
+        return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame, manifest=landed(high - low)))
 
     batch(1, 0, 400, 40)
     result = batch(2, 390, 410, 1)

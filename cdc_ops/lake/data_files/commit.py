@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.operation import Operation, app_id
@@ -51,6 +52,144 @@ def why_not_plain(state: LogState) -> str:
     return f"it has the property {other[0]}" if other else ""
 
 
+class FileTransaction:
+    """A transaction on an operation's table, begun at the version that it reads: Delta's own.
+
+    Args:
+        session: Whose JVM commits.
+        operation: The frozen operation, whose table exists.
+    """
+
+    def __init__(self, session: SparkSession, operation: Operation) -> None:
+        self._session, self._operation = session, operation
+        self._jvm: Any = session._jvm
+        assert self._jvm is not None
+        self._none = _object(self._jvm.scala, "None$")
+        self._delta = self._jvm.org.apache.spark.sql.delta
+        log = self._delta.DeltaLog.forTable(session._jsparkSession, operation.target.path)
+        self._transaction = log.startTransaction(self._none, self._none)
+        self._application = app_id(operation.pipeline, operation.table)
+        self.number_taken = _number_of(self._transaction, self._application) >= operation.op_seq
+        self._actions: list[Any] = []
+        self._added: list[DataFile] = []
+        self._vectors: _Vectors | None = None
+
+    @property
+    def version(self) -> int:
+        """The version that it reads."""
+        return int(self._transaction.readVersion())
+
+    def read_all(self) -> None:
+        """Says that it has read the whole table: whoever removes rows meanwhile is a conflict."""
+        self._transaction.readWholeTable()
+
+    def add(self, files: Sequence[DataFile]) -> None:
+        """Adds files, each in the table's folder."""
+        now = int(time.time() * 1000)
+        self._added += files
+        self._actions += [self._action({"add": _added(file, now)}) for file in files]
+
+    def delete_rows(self, file: Mapping[str, Any], rows: np.ndarray[Any, np.dtype[np.int64]], of: int) -> int:
+        """Deletes rows of a file, by a deletion vector; returns how many of them were there until now.
+
+        Args:
+            file: Its entry in the log.
+            rows: Numbers of the rows, from 0 on.
+            of: How many rows the file has, deleted ones included: Delta wants it to be known of a file with deleted rows.
+        """
+        stats = {"tightBounds": True, **json.loads(file.get("stats") or "{}")}
+        entry = self._action({"add": {**file, "stats": json.dumps({**stats, "numRecords": of})}})
+        self._vectors = self._vectors or _Vectors(self._jvm, self._session, self._operation.target.path)
+        bitmap, before = self._vectors.bitmap(entry, rows)
+        deleted = int(bitmap.cardinality()) - before
+        if not deleted:
+            return 0
+        if bitmap.cardinality() == of:
+            self._actions.append(entry.remove())
+        else:
+            changed = entry.removeRows(self._vectors.written(bitmap), True, True)
+            self._actions += [changed._1(), changed._2()]
+        return deleted
+
+    def commit_append(self, record: str) -> int:
+        """Commits, as a writer that appends; returns the version."""
+        return self._commit(_write(self._jvm, self._none, record), {})
+
+    def commit_replace(self, record: str, condition: str, deleted: int) -> int:
+        """Commits, as a writer that replaces the rows of a condition.
+
+        Args:
+            record: The commit record, as the text that the commit carries.
+            condition: By what the rows were found, as the history of the table shows it.
+            deleted: How many rows were.
+        """
+        return self._commit(_write(self._jvm, self._none, record, condition), {"numDeletedRows": deleted, "numCopiedRows": 0})
+
+    def _commit(self, operation: Any, others: Mapping[str, int]) -> int:
+        if self._vectors:
+            self._vectors.close()
+        number = {"appId": self._application, "version": self._operation.op_seq, "lastUpdated": int(time.time() * 1000)}
+        counts = {
+            "numFiles": len(self._added),
+            "numOutputRows": sum(file.rows for file in self._added),
+            "numOutputBytes": sum(file.size for file in self._added),
+            **others,
+        }
+        self._transaction.registerSQLMetrics(self._session._jsparkSession, _metrics(self._jvm, self._session, counts))
+        return int(self._transaction.commit(_sequence(self._jvm, [*self._actions, self._action({"txn": number})]), operation))
+
+    def _action(self, content: Mapping[str, Any]) -> Any:
+        return self._delta.actions.Action.fromJson(json.dumps(content))
+
+
+class _Vectors:
+    """Deletion vectors of one transaction, in one file of their own; what no commit names VACUUM removes.
+
+    Args:
+        jvm: The session's.
+        session: The session.
+        path: The table.
+    """
+
+    def __init__(self, jvm: Any, session: SparkSession, path: str) -> None:
+        delta, hadoop = jvm.org.apache.spark.sql.delta, session._jsparkSession.sessionState().newHadoopConf()
+        self._jvm, self._delta = jvm, delta
+        self._store = _object(delta.storage.dv, "DeletionVectorStore$").createInstance(hadoop)
+        self._format = _object(delta.deletionvectors, "RoaringBitmapArrayFormat$").Portable()
+        self._folder = jvm.org.apache.hadoop.fs.Path(path)
+        self._place = _object(delta.util, "PathWithFileSystem$").withConf(self._folder, hadoop)
+        self._id = jvm.java.util.UUID.randomUUID()
+        self._writer: Any = None
+
+    def bitmap(self, entry: Any, rows: np.ndarray[Any, np.dtype[np.int64]]) -> tuple[Any, int]:
+        """Returns a file's deleted rows together with some more, and how many there were."""
+        numbers = self._jvm.java.nio.ByteBuffer.wrap(bytearray(rows.astype("<i8").tobytes()))
+        numbers.order(self._jvm.java.nio.ByteOrder.LITTLE_ENDIAN)
+        array = self._jvm.java.lang.reflect.Array.newInstance(self._jvm.java.lang.Long.TYPE, len(rows))
+        numbers.asLongBuffer().get(array)
+        found = self._delta.deletionvectors.RoaringBitmapArray.apply(self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array))
+        if (vector := entry.deletionVector()) is None:
+            return found, 0
+        found.merge(self._delta.deletionvectors.StoredBitmap.create(vector, self._folder).load(self._store))
+        return found, int(vector.cardinality())
+
+    def written(self, bitmap: Any) -> Any:
+        """Writes deleted rows, and returns what a file's entry has for them."""
+        if self._writer is None:
+            self._writer = self._store.createWriter(self._store.generateFileNameInTable(self._place, self._id, ""))
+        bitmap.runOptimize()
+        content = bitmap.serializeAsByteArray(self._format)
+        place, some = self._writer.write(content), self._jvm.scala.Some
+        descriptor = _object(self._delta.actions, "DeletionVectorDescriptor$")
+        none = _object(self._jvm.scala, "None$")
+        return descriptor.onDiskWithRelativePath(self._id, "", len(content), bitmap.cardinality(), some(place.offset()), none)
+
+    def close(self) -> None:
+        """Ends the file, before a commit names it."""
+        if self._writer is not None:
+            self._writer.close()
+
+
 def commit_files(session: SparkSession, operation: Operation, files: Sequence[DataFile], record: str) -> int | None:
     """Adds files to an operation's table, under the operation's number and with its record.
 
@@ -66,24 +205,11 @@ def commit_files(session: SparkSession, operation: Operation, files: Sequence[Da
     Raises:
         PySparkException: Delta found a conflict (`lake.table.create.translated_conflicts`).
     """
-    jvm: Any = session._jvm
-    none = _object(jvm.scala, "None$")
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, operation.target.path)
-    transaction = log.startTransaction(none, none)
-    application = app_id(operation.pipeline, operation.table)
-    if _number_of(transaction, application) >= operation.op_seq:
+    transaction = FileTransaction(session, operation)
+    if transaction.number_taken:
         return None
-    now = int(time.time() * 1000)
-    actions = [{"add": _added(file, now)} for file in files]
-    actions.append({"txn": {"appId": application, "version": operation.op_seq, "lastUpdated": now}})
-    parsed = [jvm.org.apache.spark.sql.delta.actions.Action.fromJson(json.dumps(action)) for action in actions]
-    counts = {
-        "numFiles": len(files),
-        "numOutputRows": sum(file.rows for file in files),
-        "numOutputBytes": sum(file.size for file in files),
-    }
-    transaction.registerSQLMetrics(session._jsparkSession, _metrics(jvm, session, counts))
-    return int(transaction.commit(_sequence(jvm, parsed), _append(jvm, none, record)))
+    transaction.add(files)
+    return transaction.commit_append(record)
 
 
 def _number_of(transaction: Any, application: str) -> int:
@@ -115,11 +241,12 @@ def _added(file: DataFile, now: int) -> dict[str, Any]:
     }
 
 
-def _append(jvm: Any, none: Any, record: str) -> Any:
-    """Returns what the commit says that it did: an append by a writer, without partitions."""
+def _write(jvm: Any, none: Any, record: str, replaced: str = "") -> Any:
+    """Returns what the commit says that it did: it added rows, or replaced those of a condition."""
     write = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Write")
-    mode, partitions = jvm.org.apache.spark.sql.SaveMode.Append, jvm.scala.Some(_sequence(jvm, []))
-    return write(mode, partitions, none, jvm.scala.Some(record), none, none, none, none, none)
+    partitions, some = jvm.scala.Some(_sequence(jvm, [])), jvm.scala.Some
+    mode = jvm.org.apache.spark.sql.SaveMode.Overwrite if replaced else jvm.org.apache.spark.sql.SaveMode.Append
+    return write(mode, partitions, none, some(record), none, none, none, some(replaced) if replaced else none, none)
 
 
 def _metrics(jvm: Any, session: SparkSession, counts: Mapping[str, int]) -> Any:

@@ -23,10 +23,12 @@ from cdc_ops.core.operation.statement import (
 from cdc_ops.core.schema.value_policies import NOTHING_NULLIFIED, NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.data_files.commit import can_commit, commit_files, why_not_plain
+from cdc_ops.lake.data_files.key_search import NotSearchedError
 from cdc_ops.lake.data_files.task_files import NotWrittenError, TaskFiles
 from cdc_ops.lake.data_files.writer import remove_data_files
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.merge.replace_by_tasks import replace_by_tasks, replacement_of
 from cdc_ops.lake.merge.sql import merge_statement, replace_condition, versions_statement
 from cdc_ops.lake.spark.conf import USER_METADATA
 from cdc_ops.lake.spark.session import idempotent_write, materialized, private_session, shared_view
@@ -115,6 +117,11 @@ def execute_by_spark(spark: SparkSession, operation: Operation, batch: Batch, re
     known = batch.manifest.landed.rows if batch.manifest else None
     alone = batch.latest is not None
     statement = choose_statement(plan, stored, one_row_per_key=alone, rows=known)[0] if stored else Statement.MERGE
+    if statement is Statement.REPLACE and (wanted := replacement_of(operation, batch)):
+        try:
+            return Executed(version=replace_by_tasks(spark, operation, wanted, record), nulled=NullifiedValues())
+        except NotSearchedError:  # nothing was written
+            pass
     names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
     rows = rows.select(*(quoted(name) for name in names))
     conf = {**idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq), USER_METADATA: record}

@@ -8,6 +8,8 @@ from cdc_ops.core.pipeline.archive_config import store_options
 
 EXTENSIONS: Final = "spark.sql.extensions"
 EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+REPLACE_BY_TASKS: Final = "spark.cdc_ops.replaceByTasks"
+"""`true`: small batches of whole rows enter plain tables by `lake.merge.replace_by_tasks`."""
 USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 """The setting of a session that its commits carry."""
 CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"

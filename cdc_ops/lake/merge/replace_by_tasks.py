@@ -1,0 +1,104 @@
+"""Replaces the rows of a batch without a job that opens the table: tasks read its key column, Delta's own classes delete and commit.
+
+    the keys of the batch --key_search--> rows of files that have them --> deletion vectors --+
+    the rows of the batch, in the driver --> one data file -----------------------------------+--> one commit
+
+What a REPLACE by Spark does: rows with a key of the batch are deleted, and the batch's rows are there. Plain tables and small batches only.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.statement import MOST_FILES
+from cdc_ops.core.text import quoted
+from cdc_ops.decode.program import Field, is_supported
+from cdc_ops.lake.data_files.commit import FileTransaction, can_commit, why_not_plain
+from cdc_ops.lake.data_files.key_search import KEY_TYPES, KeySearch, NotSearchedError, candidates, find_rows
+from cdc_ops.lake.data_files.task_files import codec_of
+from cdc_ops.lake.data_files.writer import write_data_file
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
+from cdc_ops.lake.staging.shared_folder import works_elsewhere
+from cdc_ops.lake.table.create import indexed_columns
+
+_MOST_ROWS: Final = 100_000
+_MOST_BYTES: Final = 64 * 2**20
+"""Rows and bytes of a landed batch up to which it is taken: its rows pass through the driver."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """Rows that replace those with their keys.
+
+    Args:
+        rows: One for each key, with the table's columns.
+        key: The key column, as the table has it.
+        kind: Its type, one of `KEY_TYPES`.
+        columns: Name and type of the table's columns, of which the batch has all.
+        codec: How data files are compressed.
+    """
+
+    rows: DataFrame
+    key: str
+    kind: str
+    columns: tuple[tuple[str, str], ...]
+    codec: str
+
+
+def replacement_of(operation: Operation, batch: Batch) -> Replacement | None:
+    """Returns how a batch that may enter its table by a REPLACE does so by tasks; None if Spark is to do it."""
+    spark, landed = batch.rows.sparkSession, batch.manifest.landed if batch.manifest else None
+    if spark.conf.get(REPLACE_BY_TASKS, None) != "true" or batch.plan.mode is not ApplyMode.MERGE:
+        return None
+    if landed is None or len(batch.plan.keys) != 1:
+        return None
+    if landed.rows > _MOST_ROWS or landed.bytes > _MOST_BYTES or not can_commit(spark) or works_elsewhere(spark):
+        return None
+    log = DeltaLog(operation.target.path)
+    version = log.newest() or 0
+    state, size, codec = log.state(version), log.size(version), codec_of(spark)
+    columns = state.columns()
+    keys = [(name, kind) for name, kind in columns if name.lower() == batch.plan.keys[0].lower() and kind in KEY_TYPES]
+    too_many = size is None or size[0] > MOST_FILES
+    if not keys or too_many or codec is None or why_not_plain(state) or not all(is_supported(kind) for _, kind in columns):
+        return None
+    [(key, kind)] = keys
+    return Replacement(rows=batch.rows, key=key, kind=kind, columns=columns, codec=codec)
+
+
+def replace_by_tasks(spark: SparkSession, operation: Operation, wanted: Replacement, record: str) -> int | None:
+    """Replaces the rows, in one commit; returns its version, None if the table has the operation's number already.
+
+    Raises:
+        NotSearchedError: tasks cannot do it; nothing was written.
+        PySparkException: Delta found a conflict.
+    """
+    transaction = FileTransaction(spark, operation)
+    if transaction.number_taken:
+        return None
+    transaction.read_all()
+    batch = _arrow_of(wanted)
+    keys = batch[wanted.key].combine_chunks().cast(KEY_TYPES[wanted.kind])
+    if keys.null_count or len(pc.unique(keys)) != len(keys):
+        raise NotSearchedError("a key is NULL, or has several rows")
+    search = KeySearch(folder=operation.target.path, column=wanted.key, kind=wanted.kind, keys=keys)
+    files = candidates(search, list(DeltaLog(operation.target.path).adds(transaction.version)))
+    found = zip(files, find_rows(spark, search, files), strict=True)
+    deleted = sum(transaction.delete_rows(file, rows.numbers, rows.of) for file, rows in found if len(rows.numbers))
+    written = write_data_file(operation.target.path, batch.to_batches(), frozenset(indexed_columns(operation)), wanted.codec)
+    transaction.add([written] if written else [])
+    return transaction.commit_replace(record, f"{quoted(wanted.key)} is a key of the batch", deleted)
+
+
+def _arrow_of(wanted: Replacement) -> pa.Table:
+    columns = [F.col(quoted(name)).cast(kind).alias(name) for name, kind in wanted.columns]
+    schema = pa.schema([pa.field(name, Field.of(name, kind).arrow) for name, kind in wanted.columns])
+    return wanted.rows.select(*columns).toArrow().cast(schema)

@@ -1,0 +1,222 @@
+"""Rows that tasks replace are those that a MERGE changes; a table that asks more, and who comes in between, is left or told."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
+from cdc_ops.errors import LakeConflictError
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.merge import replace_by_tasks as module
+from cdc_ops.lake.merge.apply import apply
+from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
+from tests.lake_case import Lake, schema
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
+    spark.conf.set(REPLACE_BY_TASKS, "true")
+    yield Lake(spark, tmp_path)
+    spark.conf.unset(REPLACE_BY_TASKS)
+
+
+def load(lake: Lake, frame: Any, **changes: Any) -> OperationResult:
+    operation = lake.case.operation(1, ApplyMode.APPEND, **changes)
+    return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=1))
+
+
+def replacing(lake: Lake, number: int, frame: Any, rows: int, **changes: Any) -> OperationResult:
+    operation = lake.case.operation(number, **changes)
+    landed = Manifest.of(operation_id="", attempt="", rows=rows, bytes=0, schema_fingerprint="")
+    return apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=rows, latest=frame, manifest=landed))
+
+
+def is_by_tasks(lake: Lake, result: OperationResult) -> bool:
+    assert result.delta_version is not None
+    parameters = DeltaLog(lake.path).commit_info(result.delta_version)["operationParameters"]
+    return str(parameters.get("replaceOnCond")).endswith("is a key of the batch")
+
+
+def files_of(lake: Lake) -> list[dict[str, Any]]:
+    log = DeltaLog(lake.path)
+    return list(log.adds(log.newest() or 0))
+
+
+def table(lake: Lake) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in lake.spark.read.format("delta").load(lake.path).collect())
+
+
+def numbered(lake: Lake, count: int, files: int) -> None:
+    load(
+        lake, lake.spark.range(0, count, 1, files).selectExpr("id", "'old' name", "CAST(1.5 AS decimal(10, 2)) amount", "now() updated_at")
+    )
+
+
+def test_batches_of_any_keys_leave_the_rows_that_a_dictionary_has(lake: Lake) -> None:
+    numbered(lake, 400, 10)
+    expected, choice = dict.fromkeys(range(400), "old"), random.Random(7)
+    for number in range(2, 8):
+        keys = choice.sample(range(430), choice.choice([1, 5, 60, 200]))
+        result = replacing(lake, number, lake.frame([(key, f"n{number}") for key in keys]), len(keys))
+        assert is_by_tasks(lake, result)
+        assert (result.counts.updated, result.counts.inserted) == (len(expected.keys() & set(keys)), len(set(keys) - expected.keys()))
+        expected |= dict.fromkeys(keys, f"n{number}")
+        assert dict(lake.rows()) == expected
+        assert len(lake.rows()) == len(expected)
+    assert any(file.get("deletionVector") for file in files_of(lake))
+
+
+def test_a_file_of_which_no_row_is_left_leaves_the_table(lake: Lake) -> None:
+    numbered(lake, 40, 4)
+    before = {file["path"] for file in files_of(lake)}
+    replacing(lake, 2, lake.frame([(key, "a") for key in range(5)]), 5)
+    assert len(before & {file["path"] for file in files_of(lake)}) == 4
+    result = replacing(lake, 3, lake.frame([(key, "b") for key in range(5, 10)]), 5)
+    assert (result.counts.updated, result.counts.inserted) == (5, 0)
+    assert len(before & {file["path"] for file in files_of(lake)}) == 3
+    assert dict(lake.rows()) == {**dict.fromkeys(range(40), "old"), **dict.fromkeys(range(5), "a"), **dict.fromkeys(range(5, 10), "b")}
+
+
+def test_only_files_that_may_have_a_key_are_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered(lake, 100, 10)
+    read, search = list[int](), module.find_rows
+
+    def counted(*arguments: Any) -> Any:
+        read.append(len(arguments[2]))
+        return search(*arguments)
+
+    monkeypatch.setattr(module, "find_rows", counted)
+    replacing(lake, 2, lake.frame([(15, "a"), (17, "a"), (95, "a"), (1000, "a")]), 4)
+    assert read == [2]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("string", "concat('Straße ', id)"), ("int", "id"), ("smallint", "id"), ("bigint", "-id")])
+def test_keys_of_these_types_are_found(lake: Lake, kind: str, value: str) -> None:
+    shape = schema(("k", kind), ("v", "int"), keys=("k",))
+
+    def rows(low: int, high: int, version: int) -> Any:
+        return lake.spark.range(low, high, 1, 2).selectExpr(f"CAST({value} AS {kind}) k", f"{version} v")
+
+    load(lake, rows(0, 100, 1), schema=shape, keys=("k",))
+    result = replacing(lake, 2, rows(90, 110, 2), 20, schema=shape, keys=("k",))
+    assert is_by_tasks(lake, result)
+    assert (result.counts.inserted, result.counts.updated) == (10, 10)
+    assert [version for _, version in table(lake)].count(1) == 90
+    assert len({key for key, _ in table(lake)}) == 110
+
+
+def test_values_of_all_types_are_those_that_spark_writes(lake: Lake) -> None:
+    kinds = {
+        **{"k": "bigint", "t": "tinyint", "d": "decimal(38,10)", "b": "boolean", "f": "float", "g": "double", "day": "date"},
+        **{"w": "timestamp_ntz", "i": "timestamp", "s": "string", "raw": "binary", "n": "decimal(5,2)"},
+    }
+    shape = schema(*kinds.items(), keys=("k",))
+    values = {
+        "k": "id",
+        "t": "id",
+        "d": "CAST(id AS decimal(38,10)) / 7",
+        "b": "id % 2 = 0",
+        "f": "CAST(id AS float) / 3",
+        "g": "if(id = 3, double('NaN'), id / 3)",
+        "day": "date_add(DATE'1500-01-01', CAST(id * 9000 AS INT))",
+        "w": "TIMESTAMP_NTZ'1500-03-01 12:00:00.000001' + make_dt_interval(id)",
+        "i": "TIMESTAMP'2026-03-29 01:59:59.999999' + make_dt_interval(id)",
+        "s": "if(id = 4, NULL, concat('Ü', id))",
+        "raw": "unhex(hex(id))",
+        "n": "NULL",
+    }
+    frame = lake.spark.range(0, 20).selectExpr(*(f"CAST({values[name]} AS {kind}) {name}" for name, kind in kinds.items()))
+    load(lake, frame.where("k < 10").withColumn("s", frame["k"].cast("string")), schema=shape, keys=("k",))
+    result = replacing(lake, 2, frame, 20, schema=shape, keys=("k",))
+    assert is_by_tasks(lake, result)
+    wanted = sorted(map(str, frame.collect()))
+    assert sorted(map(str, lake.spark.read.format("delta").load(lake.path).collect())) == wanted
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM {table} WHERE id = 3", "UPDATE {table} SET name = 'theirs' WHERE id = 3", "OPTIMIZE {table}"]
+)
+def test_who_changes_the_rows_meanwhile_is_a_conflict_and_nothing_is_lost(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    numbered(lake, 40, 4)
+    search, after = module.find_rows, list[Any]()
+
+    def met(*arguments: Any) -> Any:
+        lake.spark.sql(statement.format(table=f"delta.`{lake.path}`"))
+        after.append(lake.rows())
+        return search(*arguments)
+
+    monkeypatch.setattr(module, "find_rows", met)
+    with pytest.raises(LakeConflictError):
+        replacing(lake, 2, lake.frame([(3, "ours"), (99, "ours")]), 2)
+    assert [lake.rows()] == after
+    monkeypatch.setattr(module, "find_rows", search)
+    assert replacing(lake, 2, lake.frame([(3, "ours"), (99, "ours")]), 2).outcome is Outcome.APPLIED
+    assert [row for row in lake.rows() if row[1] == "ours"] == [(3, "ours"), (99, "ours")]
+
+
+def test_an_operation_that_another_try_commits_meanwhile_is_applied_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered(lake, 40, 4)
+    search, results = module.find_rows, list[OperationResult]()
+
+    def met(*arguments: Any) -> Any:
+        monkeypatch.setattr(module, "find_rows", search)
+        results.append(replacing(lake, 2, lake.frame([(3, "ours"), (99, "ours")]), 2))
+        return search(*arguments)
+
+    monkeypatch.setattr(module, "find_rows", met)
+    late = replacing(lake, 2, lake.frame([(3, "ours"), (99, "ours")]), 2)
+    assert [result.outcome for result in results] == [Outcome.APPLIED]
+    assert late.outcome is Outcome.ALREADY_APPLIED
+    assert len(lake.rows()) == 41
+
+
+def test_deleted_rows_stay_deleted_and_vectors_stay_when_the_table_is_cleaned(lake: Lake) -> None:
+    numbered(lake, 40, 2)
+    lake.spark.sql(f"DELETE FROM delta.`{lake.path}` WHERE id IN (1, 2, 25)")
+    replacing(lake, 2, lake.frame([(2, "back"), (3, "new"), (26, "new")]), 3)
+    expected = {key: "old" for key in range(40) if key not in (1, 25)} | {2: "back", 3: "new", 26: "new"}
+    assert dict(lake.rows()) == expected
+    lake.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        lake.spark.sql(f"VACUUM delta.`{lake.path}` RETAIN 0 HOURS")
+        assert dict(lake.rows()) == expected
+        lake.spark.sql(f"OPTIMIZE delta.`{lake.path}`")
+    finally:
+        lake.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    assert dict(lake.rows()) == expected
+    assert len(lake.rows()) == 38
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "ADD CONSTRAINT positive CHECK (amount > 0)",
+        "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
+    ],
+)
+def test_tables_that_ask_more_are_left_to_spark(lake: Lake, alter: str) -> None:
+    numbered(lake, 20, 2)
+    lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` {alter}")
+    result = replacing(lake, 2, lake.frame([(3, "new"), (99, "new")]), 2)
+    assert result.outcome is Outcome.APPLIED
+    assert not is_by_tasks(lake, result)
+    assert [row for row in lake.rows() if row[1] == "new"] == [(3, "new"), (99, "new")]
+
+
+def test_a_file_that_tasks_cannot_read_is_left_to_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered(lake, 20, 2)
+    monkeypatch.setattr(module, "candidates", lambda _, adds: [{**add, "path": f"/elsewhere/{add['path']}"} for add in adds])
+    result = replacing(lake, 2, lake.frame([(3, "new"), (99, "new")]), 2)
+    assert result.outcome is Outcome.APPLIED
+    assert not is_by_tasks(lake, result)
+    assert [row for row in lake.rows() if row[1] == "new"] == [(3, "new"), (99, "new")]
