@@ -4,7 +4,8 @@
     python -m benchmarks.changes --rows 24000000 --shares 0.01 0.1 1 10 --keys random recent clustered --plot .local/changes.svg
 
 `documented` is the MERGE of Delta's documentation, `chosen` what cdc-ops does with such a batch, `tasks` what it does if tasks are to
-replace rows (`spark.cdc_ops.replaceByTasks`), `merged` what it does where the batch has to be merged (deletes, older rows left out). Each way has its own copy of the table. The regret of `chosen` is its time over the best way's.
+replace rows (`spark.cdc_ops.replaceByTasks`), `merged` what it does where the batch has to be merged (deletes, older rows left out).
+Each way has its own copy of the table. The regret of `chosen` is its time over the best way's.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks import _plot
-from benchmarks._harness import LOCAL, ROOT, cpu_of, report
+from benchmarks._harness import LOCAL, ROOT, cpu_of_family, report
 from benchmarks._large_table import KEYS, SCHEMA, SPARK_SCHEMA, LargeTable, bytes_below, staged
 from benchmarks.peers import peer_python
 from cdc_ops.core.operation.merge_plan import plan_merge
@@ -125,12 +126,12 @@ class Measurement:
         if name == "delta-rs":
             assert self._delta_rs
             return self._delta_rs.merge(case, batch)
-        started, used, own = time.monotonic(), cpu_of(self._jvm), time.process_time()
+        started, used, own = time.monotonic(), cpu_of_family(self._jvm), time.process_time()
         if name in OURS:
             self._ours(name, seed, batch, span)
         else:
             self._documented(case, batch)
-        return time.monotonic() - started, cpu_of(self._jvm) - used + time.process_time() - own
+        return time.monotonic() - started, cpu_of_family(self._jvm) - used + time.process_time() - own
 
     def _documented(self, case: Case, batch: Path) -> None:
         self.spark.read.schema(SPARK_SCHEMA).parquet(str(batch)).createOrReplaceTempView("updates")
@@ -142,10 +143,9 @@ class Measurement:
         operation = self._copies[name].operation(seed + 1, schema=SCHEMA)
         rows = self.spark.read.schema(SPARK_SCHEMA).parquet(str(batch))
         prune = (KeyRange(column="id", low=f"{span[0]}L", high=f"{span[1]}L"),)
-        count, size = pq.read_metadata(next(batch.glob("*.parquet"))).num_rows * 2, bytes_below(batch)
-        manifest = Manifest.of(
-            operation_id=operation.operation_id, attempt="a", rows=count, bytes=size, schema_fingerprint="", key_ranges=prune
-        )
+        count = sum(pq.read_metadata(file).num_rows for file in batch.glob("*.parquet"))
+        landed = {"rows": count, "bytes": bytes_below(batch), "key_ranges": prune}
+        manifest = Manifest.of(operation_id=operation.operation_id, attempt="a", schema_fingerprint="", **landed)
         latest = None if name == "merged" else rows
         self.spark.conf.set(REPLACE_BY_TASKS, str(name == "tasks").lower())
         apply(operation, Batch(rows=rows, plan=plan_merge(operation, manifest), read_rows=None, latest=latest, manifest=manifest))
