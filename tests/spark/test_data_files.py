@@ -16,7 +16,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.schema.mysql_types import COLUMN, TypeMapping, mysql_mapping
 from cdc_ops.decode.stored import NotPlainError, stored_values
 from cdc_ops.errors import LakeConflictError
-from cdc_ops.lake.data_files.commit import can_commit, commit_files, why_not_plain
+from cdc_ops.lake.data_files.commit import FileTransaction, can_commit, commit_files, why_not_plain
 from cdc_ops.lake.data_files.writer import CODECS, DataFile, remove_data_files, write_data_file
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import find_commit, read_head
@@ -217,17 +217,15 @@ def test_of_two_commits_under_one_number_one_is_refused(lake: Lake, monkeypatch:
     operation = created(lake)
     files = [file_for(lake), file_for(lake)]
     inner: list[int | None] = []
-    from cdc_ops.lake.data_files import commit
+    append = FileTransaction.commit_append
 
-    append = commit._append
-
-    def in_between(jvm: Any, none: Any, record: str) -> Any:
+    def in_between(transaction: FileTransaction, record: str) -> int:
         if not inner:  # the other one commits when this one has begun
             inner.append(None)
             inner[0] = commit_files(lake.spark, operation, files[:1], record_of(lake, operation))
-        return append(jvm, none, record)
+        return append(transaction, record)
 
-    monkeypatch.setattr(commit, "_append", in_between)
+    monkeypatch.setattr(FileTransaction, "commit_append", in_between)
     with pytest.raises(LakeConflictError), translated_conflicts("a test"):
         commit_files(lake.spark, operation, files[1:], record_of(lake, operation))
     assert inner == [DeltaLog(lake.path).newest()]

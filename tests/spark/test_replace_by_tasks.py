@@ -13,6 +13,7 @@ from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
 from cdc_ops.errors import LakeConflictError
 from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.merge import execute as execute_module
 from cdc_ops.lake.merge import replace_by_tasks as module
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
@@ -201,6 +202,8 @@ def test_deleted_rows_stay_deleted_and_vectors_stay_when_the_table_is_cleaned(la
     [
         "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
         "ADD CONSTRAINT positive CHECK (amount > 0)",
+        "ALTER COLUMN id SET NOT NULL",
+        "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
         "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
     ],
 )
@@ -211,6 +214,22 @@ def test_tables_that_ask_more_are_left_to_spark(lake: Lake, alter: str) -> None:
     assert result.outcome is Outcome.APPLIED
     assert not is_by_tasks(lake, result)
     assert [row for row in lake.rows() if row[1] == "new"] == [(3, "new"), (99, "new")]
+
+
+def test_a_table_that_changes_before_the_transaction_begins_is_left_to_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered(lake, 20, 2)
+    look = execute_module.replacement_of
+
+    def met(*arguments: Any) -> Any:
+        found = look(*arguments)
+        lake.spark.sql(f"DELETE FROM delta.`{lake.path}` WHERE id = 5")
+        return found
+
+    monkeypatch.setattr(execute_module, "replacement_of", met)
+    result = replacing(lake, 2, lake.frame([(3, "new"), (99, "new")]), 2)
+    assert result.outcome is Outcome.APPLIED
+    assert not is_by_tasks(lake, result)
+    assert [key for key, _ in lake.rows()] == [*(key for key in range(20) if key != 5), 99]
 
 
 def test_a_file_that_tasks_cannot_read_is_left_to_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,10 @@ _MOST_ROWS: Final = 100_000
 _MOST_BYTES: Final = 64 * 2**20
 """Rows and bytes of a landed batch up to which it is taken: its rows pass through the driver."""
 
+_VECTORS: Final = "delta.enableDeletionVectors"
+_SAID_OF_ROWS: Final = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
+"""Properties by which an update has to be one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
@@ -43,6 +47,7 @@ class Replacement:
         key: The key column, as the table has it.
         kind: Its type, one of `KEY_TYPES`.
         columns: Name and type of the table's columns, of which the batch has all.
+        version: Of the table, when that was looked at.
         codec: How data files are compressed.
     """
 
@@ -50,6 +55,7 @@ class Replacement:
     key: str
     kind: str
     columns: tuple[tuple[str, str], ...]
+    version: int
     codec: str
 
 
@@ -68,10 +74,12 @@ def replacement_of(operation: Operation, batch: Batch) -> Replacement | None:
     columns = state.columns()
     keys = [(name, kind) for name, kind in columns if name.lower() == batch.plan.keys[0].lower() and kind in KEY_TYPES]
     too_many = size is None or size[0] > MOST_FILES
+    if any(state.property(name).lower() == "true" for name in _SAID_OF_ROWS) or state.property(_VECTORS).lower() != "true":
+        return None
     if not keys or too_many or codec is None or why_not_plain(state) or not all(is_supported(kind) for _, kind in columns):
         return None
     [(key, kind)] = keys
-    return Replacement(rows=batch.rows, key=key, kind=kind, columns=columns, codec=codec)
+    return Replacement(rows=batch.rows, key=key, kind=kind, columns=columns, version=version, codec=codec)
 
 
 def replace_by_tasks(spark: SparkSession, operation: Operation, wanted: Replacement, record: str) -> int | None:
@@ -84,6 +92,8 @@ def replace_by_tasks(spark: SparkSession, operation: Operation, wanted: Replacem
     transaction = FileTransaction(spark, operation)
     if transaction.number_taken:
         return None
+    if transaction.version != wanted.version:
+        raise NotSearchedError("somebody has changed the table meanwhile")
     transaction.read_all()
     batch = _arrow_of(wanted)
     keys = batch[wanted.key].combine_chunks().cast(KEY_TYPES[wanted.kind])
