@@ -36,6 +36,9 @@ _UNDERSTOOD: Final = frozenset(
 )
 """Properties of a table that ask nothing of a data file. Others may, e.g. column mapping, constraints and Iceberg's compatibility."""
 
+_HARMLESS: Final = frozenset(("comment", "delta.typeChanges"))
+"""What the log may say of a column beside its type. More may ask something of values, as a generated column does."""
+
 
 def can_commit(spark: SparkSession) -> bool:
     """True if the session's JVM can be asked, which a Spark Connect server's cannot."""
@@ -48,7 +51,7 @@ def why_not_plain(state: LogState) -> str:
     if metadata.get("partitionColumns"):
         return "it is partitioned"
     fields = json.loads(metadata.get("schemaString") or '{"fields": []}')["fields"]
-    if strict := next((field["name"] for field in fields if not field["nullable"] or field["metadata"]), ""):
+    if strict := next((field["name"] for field in fields if not field["nullable"] or field["metadata"].keys() - _HARMLESS), ""):
         return f"its column {strict!r} asks more than its type"
     names: Mapping[str, str] = metadata.get("configuration") or {}
     other = sorted(name for name in names if name.lower().startswith("delta.") and name not in _UNDERSTOOD)
