@@ -202,7 +202,6 @@ def test_deleted_rows_stay_deleted_and_vectors_stay_when_the_table_is_cleaned(la
     [
         "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
         "ADD CONSTRAINT positive CHECK (amount > 0)",
-        "ALTER COLUMN id SET NOT NULL",
         "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
         "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
     ],

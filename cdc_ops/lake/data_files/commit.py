@@ -50,12 +50,13 @@ def why_not_plain(state: LogState) -> str:
     metadata = state.metadata or {}
     if metadata.get("partitionColumns"):
         return "it is partitioned"
-    fields = json.loads(metadata.get("schemaString") or '{"fields": []}')["fields"]
-    if strict := next((field["name"] for field in fields if not field["nullable"] or field["metadata"].keys() - _HARMLESS), ""):
-        return f"its column {strict!r} asks more than its type"
     names: Mapping[str, str] = metadata.get("configuration") or {}
     other = sorted(name for name in names if name.lower().startswith("delta.") and name not in _UNDERSTOOD)
-    return f"it has the property {other[0]}" if other else ""
+    if other:
+        return f"it has the property {other[0]}"
+    fields = json.loads(metadata.get("schemaString") or '{"fields": []}')["fields"]
+    strict = (field["name"] for field in fields if not field["nullable"] or field["metadata"].keys() - _HARMLESS)
+    return next((f"its column {name!r} asks more than its type" for name in strict), "")
 
 
 class FileTransaction:

@@ -18,7 +18,6 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.statement import MOST_FILES
 from cdc_ops.core.text import quoted
-from cdc_ops.decode.program import Field, is_supported
 from cdc_ops.lake.data_files.commit import FileTransaction, can_commit, why_not_plain
 from cdc_ops.lake.data_files.key_search import KEY_TYPES, KeySearch, NotSearchedError, candidates, find_rows
 from cdc_ops.lake.data_files.task_files import codec_of
@@ -33,6 +32,10 @@ _MOST_ROWS: Final = 100_000
 _MOST_BYTES: Final = 64 * 2**20
 """Rows and bytes of a landed batch up to which it is taken: its rows pass through the driver."""
 
+_PLAIN: Final = frozenset(
+    ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"),
+)
+"""Types whose values Spark and Arrow write alike, besides decimals."""
 _VECTORS: Final = "delta.enableDeletionVectors"
 _SAID_OF_ROWS: Final = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 """Properties by which an update has to be one."""
@@ -76,7 +79,13 @@ def replacement_of(operation: Operation, batch: Batch) -> Replacement | None:
     too_many = size is None or size[0] > MOST_FILES
     if any(state.property(name).lower() == "true" for name in _SAID_OF_ROWS) or state.property(_VECTORS).lower() != "true":
         return None
-    if not keys or too_many or codec is None or why_not_plain(state) or not all(is_supported(kind) for _, kind in columns):
+    if (
+        not keys
+        or too_many
+        or codec is None
+        or why_not_plain(state)
+        or not all(kind in _PLAIN or kind.startswith("decimal(") for _, kind in columns)
+    ):
         return None
     [(key, kind)] = keys
     return Replacement(rows=batch.rows, key=key, kind=kind, columns=columns, version=version, codec=codec)
@@ -109,6 +118,4 @@ def replace_by_tasks(spark: SparkSession, operation: Operation, wanted: Replacem
 
 
 def _arrow_of(wanted: Replacement) -> pa.Table:
-    columns = [F.col(quoted(name)).cast(kind).alias(name) for name, kind in wanted.columns]
-    schema = pa.schema([pa.field(name, Field.of(name, kind).arrow) for name, kind in wanted.columns])
-    return wanted.rows.select(*columns).toArrow().cast(schema)
+    return wanted.rows.select(*(F.col(quoted(name)).cast(kind).alias(name) for name, kind in wanted.columns)).toArrow()
