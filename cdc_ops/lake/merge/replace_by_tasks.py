@@ -79,13 +79,8 @@ def replacement_of(operation: Operation, batch: Batch) -> Replacement | None:
     too_many = size is None or size[0] > MOST_FILES
     if any(state.property(name).lower() == "true" for name in _SAID_OF_ROWS) or state.property(_VECTORS).lower() != "true":
         return None
-    if (
-        not keys
-        or too_many
-        or codec is None
-        or why_not_plain(state)
-        or not all(kind in _PLAIN or kind.startswith("decimal(") for _, kind in columns)
-    ):
+    strange = [kind for _, kind in columns if kind not in _PLAIN and not kind.startswith("decimal(")]
+    if not keys or too_many or strange or codec is None or why_not_plain(state):
         return None
     [(key, kind)] = keys
     return Replacement(rows=batch.rows, key=key, kind=kind, columns=columns, version=version, codec=codec)
