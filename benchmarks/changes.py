@@ -3,7 +3,7 @@
     python -m benchmarks.changes --rows 3000000 24000000 --changed 1000 --keys random recent
     python -m benchmarks.changes --rows 24000000 --shares 0.01 0.1 1 10 --keys random recent clustered --plot .local/changes.svg
 
-`documented` is the MERGE of Delta's documentation, `chosen` what cdc-ops does with such a batch, `tasks` what it does if tasks are to
+`documented` is the MERGE of Delta's documentation, `chosen` what cdc-ops does with such a batch, `spark` what it does if tasks are not to
 replace rows (`spark.cdc_ops.replaceByTasks`), `merged` what it does where the batch has to be merged (deletes, older rows left out).
 Each way has its own copy of the table. The regret of `chosen` is its time over the best way's.
 """
@@ -34,7 +34,7 @@ from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
 from cdc_ops.lake.spark.session import build_session
 from tests.lake_case import Case
 
-OURS = ("chosen", "tasks", "merged")
+OURS = ("chosen", "spark", "merged")
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class Measurement:
         landed = {"rows": count, "bytes": bytes_below(batch), "key_ranges": prune}
         manifest = Manifest.of(operation_id=operation.operation_id, attempt="a", schema_fingerprint="", **landed)
         latest = None if name == "merged" else rows
-        self.spark.conf.set(REPLACE_BY_TASKS, str(name == "tasks").lower())
+        self.spark.conf.set(REPLACE_BY_TASKS, str(name != "spark").lower())
         apply(operation, Batch(rows=rows, plan=plan_merge(operation, manifest), read_rows=None, latest=latest, manifest=manifest))
 
     def _sum(self, case: Case) -> tuple[int, int]:

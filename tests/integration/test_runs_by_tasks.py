@@ -1,7 +1,6 @@
 """Runs whose small batches are replaced by tasks: the lake is equal to the source after each, and a late commit is not lost."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pymysql
@@ -11,20 +10,15 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.operation.run_request import ResyncMode
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.lake.log.delta_log import DeltaLog
-from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
 from tests.world import ORDERS, World
 
 
 @pytest.fixture
-def orders(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> Iterator[World]:
-    assert spark._jsc is not None
-    conf = spark._jsc.sc().conf()  # what sessions that begin from now on have
-    conf.set(REPLACE_BY_TASKS, "true")
+def orders(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
     world = World(mariadb, tmp_path, spark)
     world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_1000")
     assert not world.run().failures
-    yield world
-    conf.remove(REPLACE_BY_TASKS)
+    return world
 
 
 def by_tasks(world: World) -> int:

@@ -1,7 +1,6 @@
 """Rows that tasks replace are those that a MERGE changes; a table that asks more, and who comes in between, is left or told."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,8 @@ from tests.lake_case import Lake, schema
 
 
 @pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
-    spark.conf.set(REPLACE_BY_TASKS, "true")
-    yield Lake(spark, tmp_path)
-    spark.conf.unset(REPLACE_BY_TASKS)
+def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(spark, tmp_path)
 
 
 def load(lake: Lake, frame: Any, **changes: Any) -> OperationResult:
@@ -231,10 +228,32 @@ def test_a_table_that_changes_before_the_transaction_begins_is_left_to_spark(lak
     assert [key for key, _ in lake.rows()] == [*(key for key in range(20) if key != 5), 99]
 
 
-def test_a_file_that_tasks_cannot_read_is_left_to_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_tasks_cannot_read_is_left_to_spark_and_the_run_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     numbered(lake, 20, 2)
     monkeypatch.setattr(module, "candidates", lambda _, adds: [{**add, "path": f"/elsewhere/{add['path']}"} for add in adds])
     result = replacing(lake, 2, lake.frame([(3, "new"), (99, "new")]), 2)
     assert result.outcome is Outcome.APPLIED
+    assert not is_by_tasks(lake, result)
+    assert "does not lie in the table's folder" in result.counts.warning
+    assert [row for row in lake.rows() if row[1] == "new"] == [(3, "new"), (99, "new")]
+    assert {path.name for path in Path(lake.path).glob("*.parquet")} == {file["path"] for file in files_of(lake)}
+
+
+def test_a_batch_that_a_task_cannot_write_is_left_to_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered(lake, 20, 2)
+    monkeypatch.setattr(module, "_write", lambda batches, **_: (1 // 0 for _ in batches))
+    result = replacing(lake, 2, lake.frame([(3, "new"), (99, "new")]), 2)
+    assert result.outcome is Outcome.APPLIED
+    assert "could not be written by a task" in result.counts.warning
+    assert [row for row in lake.rows() if row[1] == "new"] == [(3, "new"), (99, "new")]
+
+
+def test_tasks_replace_no_rows_where_the_session_says_so(lake: Lake) -> None:
+    numbered(lake, 20, 2)
+    lake.spark.conf.set(REPLACE_BY_TASKS, "false")
+    try:
+        result = replacing(lake, 2, lake.frame([(3, "new"), (99, "new")]), 2)
+    finally:
+        lake.spark.conf.unset(REPLACE_BY_TASKS)
     assert not is_by_tasks(lake, result)
     assert [row for row in lake.rows() if row[1] == "new"] == [(3, "new"), (99, "new")]

@@ -100,28 +100,27 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
         batch: The batch, prepared.
         record: The commit record, as the text that the commit carries.
     """
-    files = appendable_files(operation, batch)
-    if files is None:
-        return execute_by_spark(spark, operation, batch, record)
-    try:
-        version = append_files(spark, operation, files, record)
-        return Executed(version=version, nulled=NullifiedValues(counted=version is not None or not mark_names(batch.rows)))
-    except NotWrittenError as error:  # nothing of them is in the table
-        return replace(execute_by_spark(spark, operation, batch, record), not_by_tasks=str(error))
-
-
-def execute_by_spark(spark: SparkSession, operation: Operation, batch: Batch, record: str) -> Executed:
-    """Runs the statement of a batch, whose rows Spark reads and writes."""
-    plan, rows = batch.plan, batch.rows
-    stored = _stored_table(operation) if plan.mode is ApplyMode.MERGE else None
+    stored = _stored_table(operation) if batch.plan.mode is ApplyMode.MERGE else None
     known = batch.manifest.landed.rows if batch.manifest else None
     alone = batch.latest is not None
-    statement = choose_statement(plan, stored, one_row_per_key=alone, rows=known)[0] if stored else Statement.MERGE
-    if statement is Statement.REPLACE and (wanted := replacement_of(operation, batch)):
-        try:
+    statement = choose_statement(batch.plan, stored, one_row_per_key=alone, rows=known)[0] if stored else Statement.MERGE
+    why = ""
+    try:
+        if files := appendable_files(operation, batch):
+            version = append_files(spark, operation, files, record)
+            return Executed(version=version, nulled=NullifiedValues(counted=version is not None or not mark_names(batch.rows)))
+        if statement is Statement.REPLACE and (wanted := replacement_of(operation, batch)):
             return Executed(version=replace_by_tasks(spark, operation, wanted, record), nulled=NullifiedValues())
-        except NotSearchedError:  # nothing was written
-            pass
+    except (NotWrittenError, NotSearchedError) as error:  # nothing of them is in the table
+        why = str(error)
+    return replace(_execute_by_spark(spark, operation, batch, record, stored, statement), not_by_tasks=why)
+
+
+def _execute_by_spark(
+    spark: SparkSession, operation: Operation, batch: Batch, record: str, stored: StoredTable | None, statement: Statement
+) -> Executed:
+    """Runs the statement of a batch, whose rows Spark reads and writes."""
+    plan, rows = batch.plan, batch.rows
     names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
     rows = rows.select(*(quoted(name) for name in names))
     conf = {**idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq), USER_METADATA: record}

@@ -1,16 +1,20 @@
 """Replaces the rows of a batch without a job that opens the table: tasks read its key column, Delta's own classes delete and commit.
 
-    the keys of the batch --key_search--> rows of files that have them --> deletion vectors --+
-    the rows of the batch, in the driver --> one data file -----------------------------------+--> one commit
+    the rows of the batch --a task--> one data file, and their keys --------------------------+--> one commit
+    the keys --key_search--> rows of the table's files that have them --> deletion vectors ---+
 
 What a REPLACE by Spark does: rows with a key of the batch are deleted, and the batch's rows are there. Plain tables and small batches only.
 """
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +25,7 @@ from cdc_ops.core.text import quoted
 from cdc_ops.lake.data_files.commit import FileTransaction, can_commit, why_not_plain
 from cdc_ops.lake.data_files.key_search import KEY_TYPES, KeySearch, NotSearchedError, candidates, find_rows
 from cdc_ops.lake.data_files.task_files import codec_of
-from cdc_ops.lake.data_files.writer import write_data_file
+from cdc_ops.lake.data_files.writer import DataFile, remove_data_files, write_data_file
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
@@ -30,7 +34,7 @@ from cdc_ops.lake.table.create import indexed_columns
 
 _MOST_ROWS: Final = 100_000
 _MOST_BYTES: Final = 64 * 2**20
-"""Rows and bytes of a landed batch up to which it is taken: its rows pass through the driver."""
+"""Rows and bytes of a landed batch up to which it is taken: one task writes it, and its keys pass through the driver."""
 
 _PLAIN: Final = frozenset(
     ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"),
@@ -39,6 +43,7 @@ _PLAIN: Final = frozenset(
 _VECTORS: Final = "delta.enableDeletionVectors"
 _SAID_OF_ROWS: Final = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 """Properties by which an update has to be one."""
+_SHAPE: Final = "keys binary, file string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +70,7 @@ class Replacement:
 def replacement_of(operation: Operation, batch: Batch) -> Replacement | None:
     """Returns how a batch that may enter its table by a REPLACE does so by tasks; None if Spark is to do it."""
     spark, landed = batch.rows.sparkSession, batch.manifest.landed if batch.manifest else None
-    if spark.conf.get(REPLACE_BY_TASKS, None) != "true" or batch.plan.mode is not ApplyMode.MERGE:
+    if spark.conf.get(REPLACE_BY_TASKS, "true") != "true" or batch.plan.mode is not ApplyMode.MERGE:
         return None
     if landed is None or len(batch.plan.keys) != 1:
         return None
@@ -99,18 +104,54 @@ def replace_by_tasks(spark: SparkSession, operation: Operation, wanted: Replacem
     if transaction.version != wanted.version:
         raise NotSearchedError("somebody has changed the table meanwhile")
     transaction.read_all()
-    batch = _arrow_of(wanted)
-    keys = batch[wanted.key].combine_chunks().cast(KEY_TYPES[wanted.kind])
-    if keys.null_count or len(pc.unique(keys)) != len(keys):
-        raise NotSearchedError("a key is NULL, or has several rows")
-    search = KeySearch(folder=operation.target.path, column=wanted.key, kind=wanted.kind, keys=keys)
-    files = candidates(search, list(DeltaLog(operation.target.path).adds(transaction.version)))
-    found = zip(files, find_rows(spark, search, files), strict=True)
-    deleted = sum(transaction.delete_rows(file, rows.numbers, rows.of) for file, rows in found if len(rows.numbers))
-    written = write_data_file(operation.target.path, batch.to_batches(), frozenset(indexed_columns(operation)), wanted.codec)
-    transaction.add([written] if written else [])
+    keys, file = _written(operation, wanted)
+    try:
+        deleted = _delete(spark, transaction, KeySearch(folder=operation.target.path, column=wanted.key, kind=wanted.kind, keys=keys))
+    except NotSearchedError:
+        remove_data_files(operation.target.path, [file.name] if file else [])
+        raise
+    transaction.add([file] if file else [])
     return transaction.commit_replace(record, f"{quoted(wanted.key)} is a key of the batch", deleted)
 
 
-def _arrow_of(wanted: Replacement) -> pa.Table:
-    return wanted.rows.select(*(F.col(quoted(name)).cast(kind).alias(name) for name, kind in wanted.columns)).toArrow()
+def _delete(spark: SparkSession, transaction: FileTransaction, search: KeySearch) -> int:
+    """Deletes the rows with the keys, and returns how many there were."""
+    if search.keys.null_count or len(pc.unique(search.keys)) != len(search.keys):
+        raise NotSearchedError("a key is NULL, or has several rows")
+    files = candidates(search, list(DeltaLog(search.folder).adds(transaction.version)))
+    found = zip(files, find_rows(spark, search, files), strict=True)
+    return sum(transaction.delete_rows(file, rows.numbers, rows.of) for file, rows in found if len(rows.numbers))
+
+
+def _written(operation: Operation, wanted: Replacement) -> tuple[pa.Array, DataFile | None]:
+    """Writes the batch as one data file, in a task; returns the keys of its rows, and the file, None if there are no rows."""
+    indexed = frozenset(indexed_columns(operation))
+    task = partial(_write, folder=operation.target.path, key=wanted.key, kind=wanted.kind, indexed=indexed, codec=wanted.codec)
+    rows = wanted.rows.select(*(F.col(quoted(name)).cast(kind).alias(name) for name, kind in wanted.columns))
+    try:
+        answers = rows.coalesce(1).mapInArrow(task, _SHAPE).collect()
+    except PythonException as error:
+        raise NotSearchedError(f"the batch could not be written by a task: {error}") from error
+    if not answers:
+        return pa.array([], KEY_TYPES[wanted.kind]), None
+    [answer] = answers
+    keys = pa.ipc.open_stream(answer["keys"]).read_all()["key"].combine_chunks()
+    return keys, DataFile(**json.loads(answer["file"]))
+
+
+def _write(
+    batches: Iterator[pa.RecordBatch], folder: str, key: str, kind: str, indexed: frozenset[str], codec: str
+) -> Iterator[pa.RecordBatch]:
+    keys = list[pa.Array]()
+
+    def passing() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            keys.append(batch[key].cast(KEY_TYPES[kind]))
+            yield batch
+
+    if file := write_data_file(folder, passing(), indexed, codec):
+        sink = pa.BufferOutputStream()
+        table = pa.table({"key": pa.chunked_array(keys, KEY_TYPES[kind])})
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        yield pa.record_batch({"keys": pa.array([sink.getvalue().to_pybytes()]), "file": pa.array([json.dumps(asdict(file))])})
