@@ -1,6 +1,7 @@
 """Rows of data files are found by their keys: each of them, by its number in the file, in files that may have one."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdc_ops.lake.data_files.key_search import KEY_TYPES, KeySearch, NotSearchedError, _search, candidates, find_rows
+from cdc_ops.lake.data_files.key_search import KEY_TYPES, KeySearch, NotSearchedError, _found, _search, candidates, find_rows
 
 
 def search_for(keys: list[Any], kind: str = "bigint", folder: str = "") -> KeySearch:
@@ -59,3 +60,19 @@ def test_a_file_that_cannot_be_searched_says_why(tmp_path: Path) -> None:
 def test_files_of_other_folders_are_not_searched(path: str) -> None:
     with pytest.raises(NotSearchedError, match="does not lie in the table's folder"):
         find_rows(None, search_for([1]), [{"path": path}])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("order", ["ascending", "any", "repeated", "with NULL", "none"])
+def test_keys_are_found_in_whatever_order_the_values_are(order: str) -> None:
+    choice = random.Random(5)
+    values = {
+        "ascending": sorted(choice.sample(range(-500, 500), 300)),
+        "any": choice.sample(range(-500, 500), 300),
+        "repeated": sorted(choice.choices(range(-50, 50), k=300)),
+        "with NULL": [None, *sorted(choice.sample(range(-500, 500), 300))],
+        "none": [],
+    }[order]
+    keys = choice.sample(range(-600, 600), 200)
+    found = _found(pa.chunked_array([values[:100], values[100:]], pa.int64()), pa.array(keys, pa.int64()))
+    assert found.tolist() == [number for number, value in enumerate(values) if value in set(keys)]
+    assert bool(values) == bool(len(found))

@@ -7,8 +7,8 @@ JVM in the same machine: `can_commit` says whether there is one. How the classes
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Self
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -17,6 +17,8 @@ from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.delta_log import LogState
 from cdc_ops.lake.spark import connect
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 _UNDERSTOOD: Final = frozenset(
     (
@@ -79,7 +81,7 @@ class FileTransaction:
         self.number_taken = _number_of(self._transaction, self._application) >= operation.op_seq
         self._actions: list[Any] = []
         self._added: list[DataFile] = []
-        self._vectors: _Vectors | None = None
+        self._from_json = self._delta.actions.Action.fromJson
 
     @property
     def version(self) -> int:
@@ -96,27 +98,28 @@ class FileTransaction:
         self._added += files
         self._actions += [self._action({"add": _added(file, now)}) for file in files]
 
-    def delete_rows(self, file: Mapping[str, Any], rows: np.ndarray[Any, np.dtype[np.int64]], of: int) -> int:
-        """Deletes rows of a file, by a deletion vector; returns how many of them were there until now.
+    def delete_rows(self, files: Sequence[tuple[Mapping[str, Any], Numbers, int]]) -> int:
+        """Deletes rows of files, by deletion vectors; returns how many of them were there until now.
 
         Args:
-            file: Its entry in the log.
-            rows: Numbers of the rows, from 0 on.
-            of: How many rows the file has, deleted ones included: Delta wants it to be known of a file with deleted rows.
+            files: Of each file its entry in the log, the numbers of the rows, from 0 on, and how many rows it has, deleted ones included:
+                Delta wants that to be known of a file with deleted rows.
         """
+        with _Vectors(self._jvm, self._session, self._operation.target.path) as vectors:
+            arrays = vectors.arrays([rows for _, rows, _ in files])
+            return sum(self._delete(vectors, file, array, of) for (file, _, of), array in zip(files, arrays, strict=True))
+
+    def _delete(self, vectors: "_Vectors", file: Mapping[str, Any], rows: Any, of: int) -> int:
         stats = {"tightBounds": True, **json.loads(file.get("stats") or "{}")}
         entry = self._action({"add": {**file, "stats": json.dumps({**stats, "numRecords": of})}})
-        self._vectors = self._vectors or _Vectors(self._jvm, self._session, self._operation.target.path)
-        bitmap, before = self._vectors.bitmap(entry, rows)
-        deleted = int(bitmap.cardinality()) - before
-        if not deleted:
-            return 0
-        if bitmap.cardinality() == of:
+        bitmap, before = vectors.bitmap(entry, rows)
+        after = int(bitmap.cardinality())
+        if after == of:
             self._actions.append(entry.remove())
-        else:
-            changed = entry.removeRows(self._vectors.written(bitmap), True, True)
+        elif after > before:
+            changed = entry.removeRows(vectors.written(bitmap, after), True, True)
             self._actions += [changed._1(), changed._2()]
-        return deleted
+        return after - before
 
     def commit_append(self, record: str) -> int:
         """Commits, as a writer that appends; returns the version."""
@@ -133,8 +136,6 @@ class FileTransaction:
         return self._commit(_write(self._jvm, self._none, record, condition), {"numDeletedRows": deleted, "numCopiedRows": 0})
 
     def _commit(self, operation: Any, others: Mapping[str, int]) -> int:
-        if self._vectors:
-            self._vectors.close()
         number = {"appId": self._application, "version": self._operation.op_seq, "lastUpdated": int(time.time() * 1000)}
         counts = {
             "numFiles": len(self._added),
@@ -146,11 +147,13 @@ class FileTransaction:
         return int(self._transaction.commit(_sequence(self._jvm, [*self._actions, self._action({"txn": number})]), operation))
 
     def _action(self, content: Mapping[str, Any]) -> Any:
-        return self._delta.actions.Action.fromJson(json.dumps(content))
+        return self._from_json(json.dumps(content))
 
 
 class _Vectors:
     """Deletion vectors of one transaction, in one file of their own; what no commit names VACUUM removes.
+
+    A name of the JVM costs a message to it, so those that each file needs are looked up once.
 
     Args:
         jvm: The session's.
@@ -160,41 +163,53 @@ class _Vectors:
 
     def __init__(self, jvm: Any, session: SparkSession, path: str) -> None:
         delta, hadoop = jvm.org.apache.spark.sql.delta, session._jsparkSession.sessionState().newHadoopConf()
-        self._jvm, self._delta = jvm, delta
+        self._jvm = jvm
         self._store = _object(delta.storage.dv, "DeletionVectorStore$").createInstance(hadoop)
         self._format = _object(delta.deletionvectors, "RoaringBitmapArrayFormat$").Portable()
         self._folder = jvm.org.apache.hadoop.fs.Path(path)
         self._place = _object(delta.util, "PathWithFileSystem$").withConf(self._folder, hadoop)
         self._id = jvm.java.util.UUID.randomUUID()
+        self._sequence = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray
+        self._bitmap = delta.deletionvectors.RoaringBitmapArray.apply
+        self._stored = delta.deletionvectors.StoredBitmap.create
+        self._descriptor = _object(delta.actions, "DeletionVectorDescriptor$").onDiskWithRelativePath
+        self._some, self._none = jvm.scala.Some, _object(jvm.scala, "None$")
         self._writer: Any = None
 
-    def bitmap(self, entry: Any, rows: np.ndarray[Any, np.dtype[np.int64]]) -> tuple[Any, int]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the file, before a commit names it."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def arrays(self, rows: Sequence[Numbers]) -> Iterator[Any]:
+        """Yields the numbers of each file's rows as an array of the JVM, which gets all of them in one message."""
+        numbers = np.concatenate([np.zeros(0, np.int64), *rows])
+        array = self._jvm.java.lang.reflect.Array.newInstance(self._jvm.java.lang.Long.TYPE, len(numbers))
+        self._jvm.java.nio.ByteBuffer.wrap(bytearray(numbers.astype(">i8").tobytes())).asLongBuffer().get(array)
+        copy, begin = self._jvm.java.util.Arrays.copyOfRange, 0
+        for some in rows:
+            yield copy(array, begin, begin + len(some))
+            begin += len(some)
+
+    def bitmap(self, entry: Any, rows: Any) -> tuple[Any, int]:
         """Returns a file's deleted rows together with some more, and how many there were."""
-        numbers = self._jvm.java.nio.ByteBuffer.wrap(bytearray(rows.astype("<i8").tobytes()))
-        numbers.order(self._jvm.java.nio.ByteOrder.LITTLE_ENDIAN)
-        array = self._jvm.java.lang.reflect.Array.newInstance(self._jvm.java.lang.Long.TYPE, len(rows))
-        numbers.asLongBuffer().get(array)
-        found = self._delta.deletionvectors.RoaringBitmapArray.apply(self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(array))
+        found = self._bitmap(self._sequence(rows))
         if (vector := entry.deletionVector()) is None:
             return found, 0
-        found.merge(self._delta.deletionvectors.StoredBitmap.create(vector, self._folder).load(self._store))
+        found.merge(self._stored(vector, self._folder).load(self._store))
         return found, int(vector.cardinality())
 
-    def written(self, bitmap: Any) -> Any:
-        """Writes deleted rows, and returns what a file's entry has for them."""
+    def written(self, bitmap: Any, deleted: int) -> Any:
+        """Writes so many deleted rows, and returns what a file's entry has for them."""
         if self._writer is None:
             self._writer = self._store.createWriter(self._store.generateFileNameInTable(self._place, self._id, ""))
         bitmap.runOptimize()
         content = bitmap.serializeAsByteArray(self._format)
-        place, some = self._writer.write(content), self._jvm.scala.Some
-        descriptor = _object(self._delta.actions, "DeletionVectorDescriptor$")
-        none = _object(self._jvm.scala, "None$")
-        return descriptor.onDiskWithRelativePath(self._id, "", len(content), bitmap.cardinality(), some(place.offset()), none)
-
-    def close(self) -> None:
-        """Ends the file, before a commit names it."""
-        if self._writer is not None:
-            self._writer.close()
+        offset = self._writer.write(content).offset()
+        return self._descriptor(self._id, "", len(content), deleted, self._some(offset), self._none)
 
 
 def commit_files(session: SparkSession, operation: Operation, files: Sequence[DataFile], record: str) -> int | None:

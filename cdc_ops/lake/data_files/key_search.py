@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.lake.file_io import open_filesystem
 
-_TASKS: Final = 16
+_TASKS_OF_A_CORE: Final = 2
 _SHAPE: Final = "number int, rows binary, of bigint, failure string"
 _INTEGERS: Final = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
 KEY_TYPES: Final = {**_INTEGERS, "string": pa.string()}
@@ -87,7 +87,7 @@ def find_rows(spark: SparkSession, search: KeySearch, files: Sequence[Mapping[st
     names = [str(file["path"]) for file in files]
     if strange := next((name for name in names if "://" in name or name.startswith("/") or name.startswith("file:")), ""):
         raise NotSearchedError(f"{strange} does not lie in the table's folder")
-    tasks = min(_TASKS, len(names))
+    tasks = min(_TASKS_OF_A_CORE * spark.sparkContext.defaultParallelism, len(names))
     if not tasks:
         return []
     task = partial(_search, search=search, names=tuple(map(unquote, names)), step=tasks)
@@ -125,12 +125,22 @@ def _search(batches: Iterator[pa.RecordBatch], search: KeySearch, names: Sequenc
 
 
 def _rows_with(file: pq.ParquetFile, search: KeySearch) -> FoundRows:
-    wanted = pc.SetLookupOptions(value_set=search.keys)
     found, begin = [np.zeros(0, np.int64)], 0
     for group in range(file.num_row_groups):
         values = file.read_row_group(group, columns=[search.column], use_threads=False)[search.column]
         if values.type != search.keys.type:
             values = values.cast(search.keys.type)
-        found.append(begin + np.flatnonzero(pc.is_in(values, options=wanted).to_numpy()))
+        found.append(begin + _found(values, search.keys))
         begin += len(values)
     return FoundRows(np.concatenate(found), begin)
+
+
+def _found(values: pa.ChunkedArray, keys: pa.Array) -> Numbers:
+    """Returns where some keys stand: by bisection where the values ascend, as they do in a file that was loaded by its key."""
+    if pa.types.is_integer(keys.type) and not values.null_count:
+        numbers = values.to_numpy()
+        if len(numbers) and bool((numbers[1:] >= numbers[:-1]).all()):
+            wanted = np.sort(keys.to_numpy())
+            ends = zip(np.searchsorted(numbers, wanted, "left"), np.searchsorted(numbers, wanted, "right"), strict=True)
+            return np.concatenate([np.zeros(0, np.int64), *(np.arange(first, last) for first, last in ends if first < last)])
+    return np.flatnonzero(pc.is_in(values, options=pc.SetLookupOptions(value_set=keys)).to_numpy())

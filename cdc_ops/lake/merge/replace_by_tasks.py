@@ -120,7 +120,7 @@ def _delete(spark: SparkSession, transaction: FileTransaction, search: KeySearch
         raise NotSearchedError("a key is NULL, or has several rows")
     files = candidates(search, list(DeltaLog(search.folder).adds(transaction.version)))
     found = zip(files, find_rows(spark, search, files), strict=True)
-    return sum(transaction.delete_rows(file, rows.numbers, rows.of) for file, rows in found if len(rows.numbers))
+    return transaction.delete_rows([(file, rows.numbers, rows.of) for file, rows in found if len(rows.numbers)])
 
 
 def _written(operation: Operation, wanted: Replacement) -> tuple[pa.Array, DataFile | None]:
