@@ -123,8 +123,10 @@ class Kept:
         operation = self.case.operation(state.batches + 1, schema=SCHEMA)
         rows = spark.read.schema(SPARK_SCHEMA).parquet(str(folder))
         prune = (KeyRange(column="id", low=f"{min(ids)}L", high=f"{max(ids)}L"),)
-        manifest = Manifest.of(operation_id=operation.operation_id, attempt="a", rows=1, bytes=0, schema_fingerprint="", key_ranges=prune)
-        result = apply(operation, Batch(rows=rows, plan=plan_merge(operation, manifest), read_rows=None, latest=rows))
+        manifest = Manifest.of(
+            operation_id=operation.operation_id, attempt="a", rows=changed, bytes=0, schema_fingerprint="", key_ranges=prune
+        )
+        result = apply(operation, Batch(rows=rows, plan=plan_merge(operation, manifest), read_rows=None, latest=rows, manifest=manifest))
         assert result.stats is not None
         assert result.delta_version is not None
         state.batch_seconds += result.seconds

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from cdc_ops.lake.file_io import open_filesystem
 
@@ -91,13 +92,25 @@ def find_rows(spark: SparkSession, search: KeySearch, files: Sequence[Mapping[st
     if not tasks:
         return []
     task = partial(_search, search=search, names=tuple(map(unquote, names)), step=tasks)
-    answers = spark.range(0, tasks, 1, tasks).mapInArrow(task, _SHAPE).collect()
+    answers = answers_of(spark.range(0, tasks, 1, tasks).mapInArrow(task, _SHAPE))
     if failure := next((row["failure"] for row in answers if row["failure"]), ""):
         raise NotSearchedError(failure)
     by_number = {row["number"]: FoundRows(np.frombuffer(row["rows"], np.int64), row["of"]) for row in answers}
     if len(by_number) != len(names):
         raise NotSearchedError("not all files were searched")
     return [by_number[number] for number in range(len(names))]
+
+
+def answers_of(tasks: DataFrame) -> list[Row]:
+    """Returns what tasks in Python say: an action.
+
+    Raises:
+        NotSearchedError: one of them failed in Python.
+    """
+    try:
+        return list(tasks.collect())
+    except PythonException as error:
+        raise NotSearchedError(str(error).strip().rpartition("\n")[2]) from error
 
 
 _NONE: Final = FoundRows(np.zeros(0, np.int64), 0)

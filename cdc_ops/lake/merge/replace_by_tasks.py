@@ -14,7 +14,6 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,7 +22,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.statement import MOST_FILES
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.data_files.commit import FileTransaction, can_commit, why_not_plain
-from cdc_ops.lake.data_files.key_search import KEY_TYPES, KeySearch, NotSearchedError, candidates, find_rows
+from cdc_ops.lake.data_files.key_search import KEY_TYPES, KeySearch, NotSearchedError, answers_of, candidates, find_rows
 from cdc_ops.lake.data_files.task_files import codec_of
 from cdc_ops.lake.data_files.writer import DataFile, remove_data_files, write_data_file
 from cdc_ops.lake.log.delta_log import DeltaLog
@@ -128,10 +127,7 @@ def _written(operation: Operation, wanted: Replacement) -> tuple[pa.Array, DataF
     indexed = frozenset(indexed_columns(operation))
     task = partial(_write, folder=operation.target.path, key=wanted.key, kind=wanted.kind, indexed=indexed, codec=wanted.codec)
     rows = wanted.rows.select(*(F.col(quoted(name)).cast(kind).alias(name) for name, kind in wanted.columns))
-    try:
-        answers = rows.coalesce(1).mapInArrow(task, _SHAPE).collect()
-    except PythonException as error:
-        raise NotSearchedError(f"the batch could not be written by a task: {error}") from error
+    answers = answers_of(rows.coalesce(1).mapInArrow(task, _SHAPE))
     if not answers:
         return pa.array([], KEY_TYPES[wanted.kind]), None
     [answer] = answers
