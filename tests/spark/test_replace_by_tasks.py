@@ -1,5 +1,6 @@
 """Rows that tasks replace are those that a MERGE changes; a table that asks more, and who comes in between, is left or told."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,29 @@ def test_tasks_replace_no_rows_where_the_session_says_so(lake: Lake) -> None:
         lake.spark.conf.unset(REPLACE_BY_TASKS)
     assert not is_by_tasks(lake, result)
     assert [row for row in lake.rows() if row[1] == "new"] == [(3, "new"), (99, "new")]
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_rows_of_files_that_only_a_checkpoint_names_are_replaced_and_their_entries_keep_what_they_say(lake: Lake, policy: str) -> None:
+    table = f"delta.`{lake.path}`"
+    numbered(lake, 600, 60)  # of more than 50 files the checksum of a version tells none
+    lake.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = '{policy}', 'delta.checkpointInterval' = '1')")
+    lake.spark.sql(f"ALTER TABLE {table} CLUSTER BY (id)")
+    lake.spark.sql(f"OPTIMIZE {table} FULL")
+    more = lake.spark.range(600, 1200, 1, 60).selectExpr("id", "'old' name", "CAST(1.5 AS decimal(10, 2)) amount", "now() updated_at")
+    more.write.format("delta").mode("append").save(lake.path)
+    log = DeltaLog(lake.path)
+    assert any(f"{log.newest():020d}.checkpoint" in name for name in log.names)
+    assert log.checksum(log.newest() or 0).get("allFiles") is None
+    assert [file.get("clusteringProvider") for file in files_of(lake)].count("liquid") == 1
+    expected = dict.fromkeys(range(1200), "old")
+    for number in range(2, 5):
+        rows = [(key, f"new {number}") for key in (number, 100 + number, 700, 1200 + number)]
+        result = replacing(lake, number, lake.frame(rows), len(rows))
+        assert is_by_tasks(lake, result), result.counts.warning
+        expected |= dict(rows)
+    assert dict(lake.rows()) == expected
+    assert len(lake.rows()) == len(expected)
+    files = files_of(lake)
+    assert [file.get("clusteringProvider") for file in files].count("liquid") == 1
+    assert all("minValues" in json.loads(file["stats"]) for file in files)

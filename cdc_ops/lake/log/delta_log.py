@@ -21,7 +21,10 @@ _CHECKPOINT = re.compile(r"^(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.([0-9a
 _FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
 _STATE: Final[Mapping[str, tuple[str, ...]]] = {"txn": (), "metaData": (), "domainMetadata": ()}
 _FILES: Final[Mapping[str, tuple[str, ...]]] = {
-    "add": ("path", "partitionValues", "size", "modificationTime", "tags", "deletionVector", "stats"),
+    "add": (
+        *("path", "partitionValues", "size", "modificationTime", "tags", "deletionVector", "stats"),
+        *("baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
+    ),
     "sidecar": ("path",),
 }
 """What is read of a checkpoint: kinds of actions, and of each the fields; () = all."""
@@ -163,7 +166,7 @@ class DeltaLog:
         return state
 
     def adds(self, version: int) -> Iterator[dict[str, Any]]:
-        """Yields what the log says of each data file at a version (`add` actions), in no order.
+        """Yields what the log says of each data file at a version (`add` actions), in no order; fields may be None.
 
         Raises:
             StateError: the log has a hole.
@@ -227,9 +230,10 @@ class DeltaLog:
     def _checkpoint_adds(self, version: int) -> Iterator[dict[str, Any]]:
         for action in self._checkpoint_actions(version, _FILES):
             if "add" in action:
-                yield action["add"]
+                yield _with_maps(action["add"])
             elif "sidecar" in action:  # the V2 form has its files in others
-                yield from (one["add"] for one in self._parquet_actions(f"_sidecars/{action['sidecar']['path']}", _FILES) if "add" in one)
+                found = self._parquet_actions(f"_sidecars/{action['sidecar']['path']}", _FILES)
+                yield from (_with_maps(one["add"]) for one in found if "add" in one)
 
     def _checkpoint_actions(self, version: int, wanted: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, Any]]:
         """Yields the actions of some kinds that a checkpoint holds, each with some of its fields at least."""
@@ -277,6 +281,11 @@ class DeltaLog:
     def _lines(self, name: str) -> Iterator[bytes]:
         with self._filesystem.open(f"{self.root}/_delta_log/{name}", "rb") as file:
             yield from file
+
+
+def _with_maps(add: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a checkpoint says of a file as a commit says it: Parquet's maps come as pairs."""
+    return {**add, **{name: dict(add[name]) for name in ("partitionValues", "tags") if add.get(name) is not None}}
 
 
 def file_key(action: Mapping[str, Any]) -> tuple[str, str]:

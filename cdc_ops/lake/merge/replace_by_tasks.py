@@ -118,6 +118,8 @@ def _delete(spark: SparkSession, transaction: FileTransaction, search: KeySearch
     if search.keys.null_count or len(pc.unique(search.keys)) != len(search.keys):
         raise NotSearchedError("a key is NULL, or has several rows")
     files = candidates(search, list(DeltaLog(search.folder).adds(transaction.version)))
+    if bare := next((file["path"] for file in files if not file.get("stats")), ""):
+        raise NotSearchedError(f"the log tells no statistics of {bare}, which would lose them")
     found = zip(files, find_rows(spark, search, files), strict=True)
     return transaction.delete_rows([(file, rows.numbers, rows.of) for file, rows in found if len(rows.numbers)])
 
