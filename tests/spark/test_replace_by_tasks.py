@@ -217,8 +217,8 @@ def test_a_table_that_changes_before_the_transaction_begins_is_left_to_spark(lak
     numbered(lake, 20, 2)
     look = execute_module.replacement_of
 
-    def met(*arguments: Any) -> Any:
-        found = look(*arguments)
+    def met(*arguments: Any, **others: Any) -> Any:
+        found = look(*arguments, **others)
         lake.spark.sql(f"DELETE FROM delta.`{lake.path}` WHERE id = 5")
         return found
 
@@ -284,3 +284,12 @@ def test_rows_of_files_that_only_a_checkpoint_names_are_replaced_and_their_entri
     files = files_of(lake)
     assert [file.get("clusteringProvider") for file in files].count("liquid") == 1
     assert all("minValues" in json.loads(file["stats"]) for file in files)
+
+
+@pytest.mark.parametrize("files", [4, 40])
+def test_a_large_table_is_left_to_literals_where_spark_can_use_them(lake: Lake, monkeypatch: pytest.MonkeyPatch, files: int) -> None:
+    numbered(lake, 80, files)
+    monkeypatch.setattr(module, "_MOST_STORED", 1_000)
+    result = replacing(lake, 2, lake.frame([(3, "new"), (99, "new")]), 2)
+    assert is_by_tasks(lake, result) == (files < 32), "literals are for tables of 32 files or more"
+    assert [row for row in lake.rows() if row[1] == "new"] == [(3, "new"), (99, "new")]

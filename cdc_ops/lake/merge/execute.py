@@ -109,7 +109,8 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
         if files := appendable_files(operation, batch):
             version = append_files(spark, operation, files, record)
             return Executed(version=version, nulled=NullifiedValues(counted=version is not None or not mark_names(batch.rows)))
-        if statement is Statement.REPLACE and (wanted := replacement_of(operation, batch)):
+        literals = stored is not None and known is not None and can_use_literals(batch.plan, stored, known)
+        if statement is Statement.REPLACE and (wanted := replacement_of(operation, batch, literals=literals)):
             return Executed(version=replace_by_tasks(spark, operation, wanted, record), nulled=NullifiedValues())
     except (NotWrittenError, NotSearchedError) as error:  # nothing of them is in the table
         why = str(error)
