@@ -202,6 +202,7 @@ def test_deleted_rows_stay_deleted_and_vectors_stay_when_the_table_is_cleaned(la
         "ADD CONSTRAINT positive CHECK (amount > 0)",
         "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
         "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
+        "SET TBLPROPERTIES ('delta.checkpoint.writeStatsAsJson' = 'false', 'delta.checkpoint.writeStatsAsStruct' = 'true')",
     ],
 )
 def test_tables_that_ask_more_are_left_to_spark(lake: Lake, alter: str) -> None:

@@ -42,6 +42,8 @@ _PLAIN: Final = frozenset(
 )
 """Types whose values Spark and Arrow write alike, besides decimals."""
 _VECTORS: Final = "delta.enableDeletionVectors"
+_STATISTICS: Final = "delta.checkpoint.writeStatsAsJson"
+"""Without it a checkpoint has the statistics of files in a form that is not read here; a file with deleted rows would lose them."""
 _SAID_OF_ROWS: Final = ("delta.enableChangeDataFeed", "delta.enableRowTracking")
 """Properties by which an update has to be one."""
 _SHAPE: Final = "keys binary, file string"
@@ -89,7 +91,8 @@ def replacement_of(operation: Operation, batch: Batch, *, literals: bool) -> Rep
     columns = state.columns()
     keys = [(name, kind) for name, kind in columns if name.lower() == batch.plan.keys[0].lower() and kind in KEY_TYPES]
     too_many = size is None or size[0] > MOST_FILES or (literals and size[1] > _MOST_STORED)
-    if any(state.property(name).lower() == "true" for name in _SAID_OF_ROWS) or state.property(_VECTORS).lower() != "true":
+    asked = {name: state.property(name).lower() for name in (*_SAID_OF_ROWS, _VECTORS, _STATISTICS)}
+    if any(asked[name] == "true" for name in _SAID_OF_ROWS) or asked[_VECTORS] != "true" or asked[_STATISTICS] == "false":
         return None
     strange = [kind for _, kind in columns if kind not in _PLAIN and not kind.startswith("decimal(")]
     if not keys or too_many or strange or codec is None or why_not_plain(state):
@@ -126,8 +129,6 @@ def _delete(spark: SparkSession, transaction: FileTransaction, search: KeySearch
     if search.keys.null_count or len(pc.unique(search.keys)) != len(search.keys):
         raise NotSearchedError("a key is NULL, or has several rows")
     files = candidates(search, list(DeltaLog(search.folder).adds(transaction.version)))
-    if bare := next((file["path"] for file in files if not file.get("stats")), ""):
-        raise NotSearchedError(f"the log tells no statistics of {bare}, which would lose them")
     found = zip(files, find_rows(spark, search, files), strict=True)
     return transaction.delete_rows([(file, rows.numbers, rows.of) for file, rows in found if len(rows.numbers)])
 
