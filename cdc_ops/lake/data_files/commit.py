@@ -14,11 +14,10 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.lake.data_files.key_search import Numbers
 from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.delta_log import LogState
 from cdc_ops.lake.spark import connect
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 _UNDERSTOOD: Final = frozenset(
     (

@@ -76,7 +76,7 @@ def _clustering_columns(state: LogState) -> tuple[str, ...]:
 
 def _data_file(add: Mapping[str, Any], columns: Sequence[str], divided: Sequence[str]) -> DataFile:
     stats = json.loads(add.get("stats") or "{}")
-    vector, values, tags = add.get("deletionVector"), dict(add.get("partitionValues") or {}), dict(add.get("tags") or {})
+    vector, values, tags = add.get("deletionVector"), add.get("partitionValues") or {}, add.get("tags") or {}
     low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
     return DataFile(
         size=int(add["size"]),
