@@ -56,6 +56,7 @@ class Mechanism:
 
         Raises:
             ValueError: the old text is not there exactly once, or the edit is none.
+            SyntaxError: a module of Python would be none any more.
         """
         text = (root / self.file).read_text("utf-8")
         if text.count(self.old) != 1:
@@ -65,7 +66,10 @@ class Mechanism:
             )
         if self.old == self.new:
             raise ValueError(f"{self.name}: the edit changes nothing")
-        return text.replace(self.old, self.new)
+        broken = text.replace(self.old, self.new)
+        if self.file.endswith(".py"):
+            compile(broken, self.file, "exec")
+        return broken
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,31 @@ def test_batches_of_any_keys_leave_the_rows_that_a_dictionary_has(lake: Lake) ->
         assert dict(lake.rows()) == expected
         assert len(lake.rows()) == len(expected)
     assert any(file.get("deletionVector") for file in files_of(lake))
+
+
+def test_rows_that_are_deleted_already_need_no_new_vector(lake: Lake) -> None:
+    numbered(lake, 40, 1)
+    [before] = files_of(lake)
+    counts = list[int]()
+    for number in (2, 3, 4):
+        result = replacing(lake, number, lake.frame([(7, f"n{number}")]), 1)
+        assert is_by_tasks(lake, result)
+        assert (result.counts.updated, result.counts.inserted) == (1, 0)
+        counts.append(len(list(Path(lake.path).glob("deletion_vector_*.bin"))))
+    assert dict(lake.rows()) == {**dict.fromkeys(range(40), "old"), 7: "n4"}
+    assert counts == [1, 1, 1]
+    assert [file["deletionVector"]["cardinality"] for file in files_of(lake) if file["path"] == before["path"]] == [1]
+
+
+def test_tables_are_replaced_at_the_same_time(spark: SparkSession, tmp_path: Path) -> None:
+    lakes = [Lake(spark, tmp_path / str(number)) for number in range(4)]
+    for one in lakes:
+        numbered(one, 40, 1)
+    with ThreadPoolExecutor(len(lakes)) as threads:
+        results = list(threads.map(lambda one: replacing(one, 2, one.frame([(7, "new")]), 1), lakes))
+    for one, result in zip(lakes, results, strict=True):
+        assert is_by_tasks(one, result), result.counts.warning
+        assert dict(one.rows()) == {**dict.fromkeys(range(40), "old"), 7: "new"}
 
 
 def test_a_file_of_which_no_row_is_left_leaves_the_table(lake: Lake) -> None:

@@ -7,8 +7,9 @@ JVM in the same machine: `can_commit` says whether there is one. How the classes
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Mapping, Sequence
+from importlib.resources import files as resources
+from typing import Any, Final
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from cdc_ops.lake.data_files.key_search import Numbers
 from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.delta_log import LogState
 from cdc_ops.lake.spark import connect
+from cdc_ops.lake.spark.java import new_instance
 
 _UNDERSTOOD: Final = frozenset(
     (
@@ -39,6 +41,9 @@ _UNDERSTOOD: Final = frozenset(
 
 _HARMLESS: Final = frozenset(("comment", "delta.typeChanges"))
 """What the log may say of a column beside its type. More may ask something of values, as a generated column does."""
+
+
+_DELETED_ROWS: Final = resources(__package__) / "DeletedRows.java"
 
 
 def can_commit(spark: SparkSession) -> bool:
@@ -78,7 +83,7 @@ class FileTransaction:
         self._transaction = log.startTransaction(self._none, self._none)
         self._application = app_id(operation.pipeline, operation.table)
         self.number_taken = _number_of(self._transaction, self._application) >= operation.op_seq
-        self._actions: list[Any] = []
+        self._actions: Any = self._jvm.java.util.ArrayList()
         self._added: list[DataFile] = []
         self._from_json = self._delta.actions.Action.fromJson
 
@@ -95,7 +100,8 @@ class FileTransaction:
         """Adds files, each in the table's folder."""
         now = int(time.time() * 1000)
         self._added += files
-        self._actions += [self._action({"add": _added(file, now)}) for file in files]
+        for file in files:
+            self._act({"add": _added(file, now)})
 
     def delete_rows(self, files: Sequence[tuple[Mapping[str, Any], Numbers, int]]) -> int:
         """Deletes rows of files, by deletion vectors; returns how many of them were there until now.
@@ -104,21 +110,15 @@ class FileTransaction:
             files: Of each file its entry in the log, the numbers of the rows, from 0 on, and how many rows it has, deleted ones included:
                 Delta wants that to be known of a file with deleted rows.
         """
-        with _Vectors(self._jvm, self._session, self._operation.target.path) as vectors:
-            arrays = vectors.arrays([rows for _, rows, _ in files])
-            return sum(self._delete(vectors, file, array, of) for (file, _, of), array in zip(files, arrays, strict=True))
-
-    def _delete(self, vectors: "_Vectors", file: Mapping[str, Any], rows: Any, of: int) -> int:
-        stats = {"tightBounds": True, **json.loads(file.get("stats") or "{}")}
-        entry = self._action({"add": {**file, "stats": json.dumps({**stats, "numRecords": of})}})
-        bitmap, before = vectors.bitmap(entry, rows)
-        after = int(bitmap.cardinality())
-        if after == of:
-            self._actions.append(entry.remove())
-        elif after > before:
-            changed = entry.removeRows(vectors.written(bitmap, after), True, True)
-            self._actions += [changed._1(), changed._2()]
-        return after - before
+        if not files:
+            return 0
+        entries = "\n".join(json.dumps({"add": _with_row_count(file, of)}) for file, _, of in files)
+        numbers = np.concatenate([part for _, rows, _ in files for part in ([len(rows)], rows)]).astype(">i8").tobytes()
+        hadoop = self._session._jsparkSession.sessionState().newHadoopConf()
+        deleted = new_instance(self._jvm, _DELETED_ROWS, beside=self._transaction)
+        deleted.delete(self._operation.target.path, hadoop, entries, numbers)
+        self._actions.addAll(deleted.actions())
+        return int(deleted.count())
 
     def commit_append(self, record: str) -> int:
         """Commits, as a writer that appends; returns the version."""
@@ -143,72 +143,11 @@ class FileTransaction:
             **others,
         }
         self._transaction.registerSQLMetrics(self._session._jsparkSession, _metrics(self._jvm, self._session, counts))
-        return int(self._transaction.commit(_sequence(self._jvm, [*self._actions, self._action({"txn": number})]), operation))
+        self._act({"txn": number})
+        return int(self._transaction.commit(_converters(self._jvm).asScala(self._actions).toSeq(), operation))
 
-    def _action(self, content: Mapping[str, Any]) -> Any:
-        return self._from_json(json.dumps(content))
-
-
-class _Vectors:
-    """Deletion vectors of one transaction, in one file of their own; what no commit names VACUUM removes.
-
-    A name of the JVM costs a message to it, so those that each file needs are looked up once.
-
-    Args:
-        jvm: The session's.
-        session: The session.
-        path: The table.
-    """
-
-    def __init__(self, jvm: Any, session: SparkSession, path: str) -> None:
-        delta, hadoop = jvm.org.apache.spark.sql.delta, session._jsparkSession.sessionState().newHadoopConf()
-        self._jvm = jvm
-        self._store = _object(delta.storage.dv, "DeletionVectorStore$").createInstance(hadoop)
-        self._format = _object(delta.deletionvectors, "RoaringBitmapArrayFormat$").Portable()
-        self._folder = jvm.org.apache.hadoop.fs.Path(path)
-        self._place = _object(delta.util, "PathWithFileSystem$").withConf(self._folder, hadoop)
-        self._id = jvm.java.util.UUID.randomUUID()
-        self._sequence = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray
-        self._bitmap = delta.deletionvectors.RoaringBitmapArray.apply
-        self._stored = delta.deletionvectors.StoredBitmap.create
-        self._descriptor = _object(delta.actions, "DeletionVectorDescriptor$").onDiskWithRelativePath
-        self._some, self._none = jvm.scala.Some, _object(jvm.scala, "None$")
-        self._writer: Any = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Ends the file, before a commit names it."""
-        if self._writer is not None:
-            self._writer.close()
-
-    def arrays(self, rows: Sequence[Numbers]) -> Iterator[Any]:
-        """Yields the numbers of each file's rows as an array of the JVM, which gets all of them in one message."""
-        numbers = np.concatenate([np.zeros(0, np.int64), *rows])
-        array = self._jvm.java.lang.reflect.Array.newInstance(self._jvm.java.lang.Long.TYPE, len(numbers))
-        self._jvm.java.nio.ByteBuffer.wrap(bytearray(numbers.astype(">i8").tobytes())).asLongBuffer().get(array)
-        copy, begin = self._jvm.java.util.Arrays.copyOfRange, 0
-        for some in rows:
-            yield copy(array, begin, begin + len(some))
-            begin += len(some)
-
-    def bitmap(self, entry: Any, rows: Any) -> tuple[Any, int]:
-        """Returns a file's deleted rows together with some more, and how many there were."""
-        found = self._bitmap(self._sequence(rows))
-        if (vector := entry.deletionVector()) is None:
-            return found, 0
-        found.merge(self._stored(vector, self._folder).load(self._store))
-        return found, int(vector.cardinality())
-
-    def written(self, bitmap: Any, deleted: int) -> Any:
-        """Writes so many deleted rows, and returns what a file's entry has for them."""
-        if self._writer is None:
-            self._writer = self._store.createWriter(self._store.generateFileNameInTable(self._place, self._id, ""))
-        bitmap.runOptimize()
-        content = bitmap.serializeAsByteArray(self._format)
-        offset = self._writer.write(content).offset()
-        return self._descriptor(self._id, "", len(content), deleted, self._some(offset), self._none)
+    def _act(self, content: Mapping[str, Any]) -> None:
+        self._actions.add(self._from_json(json.dumps(content)))
 
 
 def commit_files(session: SparkSession, operation: Operation, files: Sequence[DataFile], record: str) -> int | None:
@@ -251,6 +190,12 @@ def _number_of(transaction: Any, application: str) -> int:
     return -1
 
 
+def _with_row_count(file: Mapping[str, Any], rows: int) -> dict[str, Any]:
+    """Returns a file's entry that says how many rows the file has."""
+    stats = {"tightBounds": True, **json.loads(file.get("stats") or "{}")}
+    return {**file, "stats": json.dumps({**stats, "numRecords": rows})}
+
+
 def _added(file: DataFile, now: int) -> dict[str, Any]:
     return {
         "path": file.name,
@@ -265,7 +210,7 @@ def _added(file: DataFile, now: int) -> dict[str, Any]:
 def _write(jvm: Any, none: Any, record: str, replaced: str = "") -> Any:
     """Returns what the commit says that it did: it added rows, or replaced those of a condition."""
     write = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Write")
-    partitions, some = jvm.scala.Some(_sequence(jvm, [])), jvm.scala.Some
+    partitions, some = jvm.scala.Some(_converters(jvm).asScala(jvm.java.util.ArrayList()).toSeq()), jvm.scala.Some
     mode = jvm.org.apache.spark.sql.SaveMode.Overwrite if replaced else jvm.org.apache.spark.sql.SaveMode.Append
     return write(mode, partitions, none, some(record), none, none, none, some(replaced) if replaced else none, none)
 
@@ -278,13 +223,6 @@ def _metrics(jvm: Any, session: SparkSession, counts: Mapping[str, int]) -> Any:
         found.put(name, metric)
     immutable = _object(jvm.scala.collection.immutable, "Map$")
     return getattr(immutable, "from")(_converters(jvm).asScala(found))
-
-
-def _sequence(jvm: Any, items: Sequence[Any]) -> Any:
-    found = jvm.java.util.ArrayList()
-    for item in items:
-        found.add(item)
-    return _converters(jvm).asScala(found).toSeq()
 
 
 def _converters(jvm: Any) -> Any:

@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from cdc_ops.lake.file_io import open_filesystem
 
-_TASKS_OF_A_CORE: Final = 2
 _SHAPE: Final = "number int, rows binary, of bigint, failure string"
 _INTEGERS: Final = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
 KEY_TYPES: Final = {**_INTEGERS, "string": pa.string()}
@@ -88,7 +87,7 @@ def find_rows(spark: SparkSession, search: KeySearch, files: Sequence[Mapping[st
     names = [str(file["path"]) for file in files]
     if strange := next((name for name in names if "://" in name or name.startswith("/") or name.startswith("file:")), ""):
         raise NotSearchedError(f"{strange} does not lie in the table's folder")
-    tasks = min(_TASKS_OF_A_CORE * spark.sparkContext.defaultParallelism, len(names))
+    tasks = min(spark.sparkContext.defaultParallelism, len(names))
     if not tasks:
         return []
     task = partial(_search, search=search, names=tuple(map(unquote, names)), step=tasks)
@@ -118,23 +117,22 @@ _NONE: Final = FoundRows(np.zeros(0, np.int64), 0)
 
 def _search(batches: Iterator[pa.RecordBatch], search: KeySearch, names: Sequence[str], step: int) -> Iterator[pa.RecordBatch]:
     filesystem, root = open_filesystem(search.folder)
-    for batch in batches:
-        for first in batch.column(0).to_pylist():
-            for number in range(first, len(names), step):
-                found, failure = _NONE, None
-                try:
-                    with filesystem.open(f"{root}/{names[number]}", "rb") as file:
-                        found = _rows_with(pq.ParquetFile(file), search)
-                except (OSError, KeyError, pa.ArrowException) as error:
-                    failure = f"{names[number]}: {type(error).__name__}: {error}"
-                yield pa.record_batch(
-                    {
-                        "number": pa.array([number], pa.int32()),
-                        "rows": pa.array([found.numbers.tobytes()], pa.binary()),
-                        "of": pa.array([found.of], pa.int64()),
-                        "failure": pa.array([failure], pa.string()),
-                    }
-                )
+    numbers = [number for batch in batches for first in batch.column(0).to_pylist() for number in range(first, len(names), step)]
+    answers = list[tuple[FoundRows, str | None]]()
+    for number in numbers:
+        try:
+            with filesystem.open(f"{root}/{names[number]}", "rb") as file:
+                answers.append((_rows_with(pq.ParquetFile(file), search), None))
+        except (OSError, KeyError, pa.ArrowException) as error:
+            answers.append((_NONE, f"{names[number]}: {type(error).__name__}: {error}"))
+    yield pa.record_batch(
+        {
+            "number": pa.array(numbers, pa.int32()),
+            "rows": pa.array([found.numbers.tobytes() for found, _ in answers], pa.binary()),
+            "of": pa.array([found.of for found, _ in answers], pa.int64()),
+            "failure": pa.array([failure for _, failure in answers], pa.string()),
+        }
+    )
 
 
 def _rows_with(file: pq.ParquetFile, search: KeySearch) -> FoundRows:

@@ -1,0 +1,100 @@
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.LongBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.delta.actions.Action;
+import org.apache.spark.sql.delta.actions.AddFile;
+import org.apache.spark.sql.delta.actions.DeletionVectorDescriptor;
+import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray;
+import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArrayFormat;
+import org.apache.spark.sql.delta.deletionvectors.StoredBitmap;
+import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore;
+import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore$;
+import org.apache.spark.sql.delta.storage.dv.DeletionVectorStoreUtils;
+import org.apache.spark.sql.delta.util.PathWithFileSystem;
+import scala.Option;
+import scala.Tuple2;
+
+/**
+ * Deletes rows of data files by Delta's deletion vectors, which stand in one file; what no commit names VACUUM removes.
+ *
+ * From Python each file would take some thirty messages to the JVM. Janino compiles it (lake/spark/java.py), hence no generics.
+ */
+public final class DeletedRows {
+    private final List actions = new ArrayList();
+    private long count = 0;
+    private Path table;
+    private Configuration hadoop;
+    private DeletionVectorStore store;
+    private DeletionVectorStoreUtils.Writer writer;
+    private final UUID id = UUID.randomUUID();
+
+    /**
+     * Deletes rows of files.
+     *
+     * @param path The table.
+     * @param configuration By which its file system is reached.
+     * @param entries The files' entries of the log, one a line, each with the number of the file's rows in its statistics.
+     * @param rows For each entry how many of its rows are deleted, and then their numbers in the file, from 0 on; 8 bytes each.
+     */
+    public void delete(String path, Configuration configuration, String entries, byte[] rows) throws IOException {
+        table = new Path(path);
+        hadoop = configuration;
+        store = DeletionVectorStore$.MODULE$.createInstance(hadoop);
+        LongBuffer numbers = ByteBuffer.wrap(rows).asLongBuffer();
+        try {
+            for (String entry : entries.split("\n")) {
+                RoaringBitmapArray found = new RoaringBitmapArray();
+                for (long left = numbers.get(); left > 0; left--) {
+                    found.add(numbers.get());
+                }
+                delete((AddFile) Action.fromJson(entry), found);
+            }
+        } finally {
+            if (writer != null) {
+                writer.close();
+            }
+        }
+    }
+
+    private void delete(AddFile file, RoaringBitmapArray deleted) throws IOException {
+        long before = 0;
+        if (file.deletionVector() != null) {
+            deleted.merge(StoredBitmap.create(file.deletionVector(), table).load(store));
+            before = file.deletionVector().cardinality();
+        }
+        long after = deleted.cardinality();
+        count += after - before;
+        if (after == ((Long) file.numPhysicalRecords().get()).longValue()) {
+            actions.add(file.remove());
+        } else if (after > before) {
+            Tuple2 changed = file.removeRows(written(deleted), true, true);
+            actions.add(changed._1());
+            actions.add(changed._2());
+        }
+    }
+
+    private DeletionVectorDescriptor written(RoaringBitmapArray deleted) throws IOException {
+        if (writer == null) {
+            writer = store.createWriter(store.generateFileNameInTable(PathWithFileSystem.withConf(table, hadoop), id, ""));
+        }
+        deleted.runOptimize();
+        byte[] content = deleted.serializeAsByteArray(RoaringBitmapArrayFormat.Portable());
+        Option offset = Option.apply(Integer.valueOf(writer.write(content).offset()));
+        return DeletionVectorDescriptor.onDiskWithRelativePath(id, "", content.length, deleted.cardinality(), offset, Option.empty());
+    }
+
+    /** Returns what the commit has to say of the files. */
+    public List actions() {
+        return actions;
+    }
+
+    /** Returns how many of the rows were there until now. */
+    public long count() {
+        return count;
+    }
+}
