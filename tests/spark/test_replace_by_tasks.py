@@ -1,5 +1,6 @@
 """Rows that tasks replace are those that a MERGE changes; a table that asks more, and who comes in between, is left or told."""
 
+import itertools
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -122,7 +123,21 @@ def test_only_files_that_may_have_a_key_are_read(lake: Lake, monkeypatch: pytest
     assert read == [2]
 
 
-@pytest.mark.parametrize(("kind", "value"), [("string", "concat('Straße ', id)"), ("int", "id"), ("smallint", "id"), ("bigint", "-id")])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("string", "concat('Straße ', id)"),
+        ("int", "id"),
+        ("smallint", "id"),
+        ("bigint", "-id"),
+        ("decimal(20,0)", "CAST(id AS decimal(20,0)) + 9223372036854775800"),
+        ("decimal(12,3)", "id / 8"),
+        ("binary", "unhex(md5(CAST(id AS string)))"),
+        ("date", "date_add(DATE'1500-01-01', CAST(id * 9000 AS INT))"),
+        ("timestamp", "TIMESTAMP'1500-03-01 00:00:00.000001' + make_dt_interval(id)"),
+        ("timestamp_ntz", "TIMESTAMP_NTZ'2026-03-29 02:30:00.999999' + make_dt_interval(id)"),
+    ],
+)
 def test_keys_of_these_types_are_found(lake: Lake, kind: str, value: str) -> None:
     shape = schema(("k", kind), ("v", "int"), keys=("k",))
 
@@ -135,6 +150,37 @@ def test_keys_of_these_types_are_found(lake: Lake, kind: str, value: str) -> Non
     assert (result.counts.inserted, result.counts.updated) == (10, 10)
     assert [version for _, version in table(lake)].count(1) == 90
     assert len({key for key, _ in table(lake)}) == 110
+
+
+@pytest.mark.parametrize("kinds", [("int", "string"), ("date", "decimal(20,0)"), ("bigint", "timestamp", "smallint")])
+def test_batches_of_keys_of_several_parts_leave_the_rows_that_a_dictionary_has(lake: Lake, kinds: tuple[str, ...]) -> None:
+    names = [f"Part_{number}" for number in range(len(kinds))]
+    shape = schema(*zip(names, kinds, strict=True), ("v", "int"), keys=tuple(names))
+    values = {"date": "date_add(DATE'2026-01-01', {})", "timestamp": "TIMESTAMP'2026-01-01' + make_dt_interval({})"}
+
+    def frame(keys: list[tuple[int, ...]], version: int) -> Any:
+        rows = lake.spark.createDataFrame(keys, ", ".join(f"p{number} int" for number in range(len(kinds)))).repartition(3)
+        parts = [f"CAST({values.get(kind, '{}').format(f'p{number}')} AS {kind}) `{names[number]}`" for number, kind in enumerate(kinds)]
+        return rows.selectExpr(*parts, f"{version} v")
+
+    choice, expected = random.Random(str(kinds)), dict[tuple[int, ...], int]()
+    every = list(itertools.product(range(7), repeat=len(kinds)))
+    for number in range(1, 6):
+        keys = choice.sample(every, 25)
+        result = (
+            load(lake, frame(keys, 1), schema=shape, keys=tuple(names))
+            if number == 1
+            else replacing(lake, number, frame(keys, number), len(keys), schema=shape, keys=tuple(names))
+        )
+        assert number == 1 or is_by_tasks(lake, result), result.counts.warning
+        assert (result.counts.updated, result.counts.inserted) == (len(expected.keys() & set(keys)), len(set(keys) - expected.keys()))
+        expected |= dict.fromkeys(keys, number)
+        wanted = frame(list(expected), 0).drop("v").collect()
+        stored = table(lake)
+        assert sorted(row[:-1] for row in stored) == sorted(map(tuple, wanted))
+        assert sorted(row[-1] for row in stored) == sorted(expected.values())
+        newest = frame([key for key, version in expected.items() if version == number], number).collect()
+        assert sorted(row for row in stored if row[-1] == number) == sorted(map(tuple, newest))
 
 
 def test_values_of_all_types_are_those_that_spark_writes(lake: Lake) -> None:

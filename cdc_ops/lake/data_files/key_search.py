@@ -1,10 +1,11 @@
-"""Finds the rows of data files that have some keys, by their key column alone: tasks of Spark, without the JVM.
+"""Finds the rows of data files that have some keys, by their key columns alone: tasks of Spark, without the JVM.
 
-the table's files by its log --bounds--> those that may have one of the keys --tasks: the key column--> the numbers of the rows
+the table's files by its log --bounds--> those that may have one of the keys --tasks: the key columns--> the numbers of the rows
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -20,9 +21,21 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from cdc_ops.lake.file_io import open_filesystem
 
 _SHAPE: Final = "number int, rows binary, of bigint, failure string"
-_INTEGERS: Final = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
-KEY_TYPES: Final = {**_INTEGERS, "string": pa.string()}
-"""Types of key columns, as Spark's DDL names them, that can be searched for, with those of Arrow."""
+_TYPES: Final = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_OTHER_CALENDAR: Final = frozenset((b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"))
+"""In a file's footer: old dates and times are not what they are called, and only Spark knows how to read them."""
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -39,38 +52,54 @@ class NotSearchedError(Exception):
     """Tasks cannot search these files; the text says why."""
 
 
+def key_type(kind: str) -> pa.DataType | None:
+    """Returns Arrow's type for that of a key column, as Spark's DDL names it; None if such keys cannot be searched for.
+
+    Floating numbers are not among them: NaN and the two zeros are equal to Spark as they are not to others.
+
+    >>> key_type("bigint"), key_type("decimal(20,0)"), key_type("double")
+    (DataType(int64), Decimal128Type(decimal128(20, 0)), None)
+    """
+    if decimal := _DECIMAL.fullmatch(kind):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    return _TYPES.get(kind)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySearch:
     """What is searched for.
 
     Args:
         folder: The table.
-        column: Its key column.
-        kind: One of `KEY_TYPES`.
-        keys: The keys, of the type of `KEY_TYPES`, none of them NULL.
+        keys: The keys, one a row; the columns are the table's key columns, with the types of `key_type`. None of them is NULL.
     """
 
     folder: str
-    column: str
-    kind: str
-    keys: pa.Array
+    keys: pa.Table
 
 
 def candidates(search: KeySearch, adds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Returns the files that may have one of the keys, by the bounds of their whole numbers: of these Delta keeps exact ones."""
-    if search.kind not in _INTEGERS:
-        return list(adds)
-    keys = np.sort(search.keys.to_numpy())
-    found = []
-    for add in adds:
-        stats = json.loads(add.get("stats") or "{}")
-        low, high = ((stats.get(bounds) or {}).get(search.column) for bounds in ("minValues", "maxValues"))
+    whole = {name: numbers for name in search.keys.column_names if (numbers := _whole_numbers(search.keys[name])) is not None}
+    return [add for add in adds if _may_have_one(whole, json.loads(add.get("stats") or "{}"))] if whole else list(adds)
+
+
+def _whole_numbers(keys: pa.ChunkedArray) -> Numbers | None:
+    if not pa.types.is_integer(keys.type) and not (pa.types.is_decimal(keys.type) and keys.type.scale == 0):
+        return None
+    try:
+        return np.asarray(keys.cast(pa.int64()).to_numpy())
+    except pa.ArrowInvalid:  # a decimal that is larger
+        return None
+
+
+def _may_have_one(keys: Mapping[str, Numbers], stats: Mapping[str, Any]) -> bool:
+    inside = np.ones(len(next(iter(keys.values()))), bool)
+    for name, numbers in keys.items():
+        low, high = ((stats.get(bounds) or {}).get(name) for bounds in ("minValues", "maxValues"))
         if isinstance(low, int) and isinstance(high, int):
-            first = int(np.searchsorted(keys, low))
-            if first == len(keys) or int(keys[first]) > high:
-                continue
-        found.append(add)
-    return found
+            inside &= (numbers >= low) & (numbers <= high)
+    return bool(inside.any())
 
 
 def find_rows(spark: SparkSession, search: KeySearch, files: Sequence[Mapping[str, Any]]) -> list[FoundRows]:
@@ -122,7 +151,7 @@ def _search(batches: Iterator[pa.RecordBatch], search: KeySearch, names: Sequenc
     for number in numbers:
         try:
             with filesystem.open(f"{root}/{names[number]}", "rb") as file:
-                answers.append((_rows_with(pq.ParquetFile(file), search), None))
+                answers.append((_rows_with(pq.ParquetFile(file, coerce_int96_timestamp_unit="us"), search), None))
         except (OSError, KeyError, pa.ArrowException) as error:
             answers.append((_NONE, f"{names[number]}: {type(error).__name__}: {error}"))
     yield pa.record_batch(
@@ -136,22 +165,49 @@ def _search(batches: Iterator[pa.RecordBatch], search: KeySearch, names: Sequenc
 
 
 def _rows_with(file: pq.ParquetFile, search: KeySearch) -> FoundRows:
+    if _OTHER_CALENDAR & (file.metadata.metadata or {}).keys() and any(map(pa.types.is_temporal, search.keys.schema.types)):
+        raise pa.ArrowNotImplementedError("its dates are of another calendar")
     found, begin = [np.zeros(0, np.int64)], 0
     for group in range(file.num_row_groups):
-        values = file.read_row_group(group, columns=[search.column], use_threads=False)[search.column]
-        if values.type != search.keys.type:
-            values = values.cast(search.keys.type)
-        found.append(begin + _found(values, search.keys))
-        begin += len(values)
+        found.append(begin + _found(partial(_column, file, group, search.keys.schema), search.keys))
+        begin += file.metadata.row_group(group).num_rows
     return FoundRows(np.concatenate(found), begin)
 
 
-def _found(values: pa.ChunkedArray, keys: pa.Array) -> Numbers:
-    """Returns where some keys stand: by bisection where the values ascend, as they do in a file that was loaded by its key."""
+def _column(file: pq.ParquetFile, group: int, schema: pa.Schema, name: str) -> pa.ChunkedArray:
+    values, kind = file.read_row_group(group, columns=[name], use_threads=False)[name], schema.field(name).type
+    return values if values.type == kind else values.cast(kind)
+
+
+def _found(column: Callable[[str], pa.ChunkedArray], keys: pa.Table) -> Numbers:
+    """Returns where some keys stand.
+
+    Args:
+        column: Returns the values of a key column; of a further one only if there is a row that it may add to.
+        keys: The keys.
+    """
+    names, parts = keys.column_names, list[pa.ChunkedArray]()
+    found: Numbers | None = None
+    for name in names:
+        part = column(name) if found is None else column(name).take(found)
+        places = _places(part, keys[name])
+        found = places if found is None else found[places]
+        if len(names) == 1 or not len(found):
+            return found
+        parts = [one.take(places) for one in (*parts, part)]
+    # Each part is one of some key: now those of which all parts are of the same key.
+    numbered = list(map(str, range(len(names))))
+    rows = pa.table([*parts, found], [*numbered, "place"])
+    same = rows.join(keys.rename_columns(numbered), numbered, join_type="inner", use_threads=False)
+    return np.sort(same["place"].to_numpy())
+
+
+def _places(values: pa.ChunkedArray, keys: pa.ChunkedArray) -> Numbers:
+    """Returns where some values stand: by bisection where all ascend, as they do in a file that was loaded by its key."""
     if pa.types.is_integer(keys.type) and not values.null_count:
         numbers = values.to_numpy()
         if len(numbers) and bool((numbers[1:] >= numbers[:-1]).all()):
-            wanted = np.sort(keys.to_numpy())
+            wanted = np.unique(keys.to_numpy())
             ends = zip(np.searchsorted(numbers, wanted, "left"), np.searchsorted(numbers, wanted, "right"), strict=True)
             return np.concatenate([np.zeros(0, np.int64), *(np.arange(first, last) for first, last in ends if first < last)])
     return np.flatnonzero(pc.is_in(values, options=pc.SetLookupOptions(value_set=keys)).to_numpy())

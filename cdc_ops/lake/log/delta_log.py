@@ -63,6 +63,21 @@ class LogState:
         return str(dict((self.metadata or {}).get("configuration") or {}).get(name, ""))
 
 
+@dataclass(frozen=True, slots=True)
+class LogVersion:
+    """What the log says of a table at one version.
+
+    Args:
+        version: The version.
+        state: Transaction ids and metadata.
+        size: Number and bytes of the table's files, None if the version's checksum does not tell.
+    """
+
+    version: int
+    state: LogState
+    size: tuple[int, int] | None
+
+
 class DeltaLog:
     """A table's `_delta_log`.
 
@@ -142,6 +157,11 @@ class DeltaLog:
         for line in self._lines(f"{version:020d}.json"):
             if line.startswith(begins):
                 yield from json.loads(line).items()
+
+    def now(self) -> LogVersion:
+        """Reads the newest version, 0 if there is no commit."""
+        version = self.newest() or 0
+        return LogVersion(version, self.state(version), self.size(version))
 
     def size(self, version: int) -> tuple[int, int] | None:
         """Returns number and bytes of the table's files at a version, None if its checksum does not tell."""

@@ -26,7 +26,7 @@ from cdc_ops.lake.data_files.commit import can_commit, commit_files, why_not_pla
 from cdc_ops.lake.data_files.key_search import NotSearchedError
 from cdc_ops.lake.data_files.task_files import NotWrittenError, TaskFiles
 from cdc_ops.lake.data_files.writer import remove_data_files
-from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.log.delta_log import DeltaLog, LogVersion
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.replace_by_tasks import replace_by_tasks, replacement_of
 from cdc_ops.lake.merge.sql import merge_statement, replace_condition, versions_statement
@@ -100,7 +100,8 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
         batch: The batch, prepared.
         record: The commit record, as the text that the commit carries.
     """
-    stored = _stored_table(operation) if batch.plan.mode is ApplyMode.MERGE else None
+    now = DeltaLog(operation.target.path).now() if batch.plan.mode is ApplyMode.MERGE else None
+    stored = _stored_table(now) if now else None
     known = batch.manifest.landed.rows if batch.manifest else None
     alone = batch.latest is not None
     statement = choose_statement(batch.plan, stored, one_row_per_key=alone, rows=known)[0] if stored else Statement.MERGE
@@ -110,7 +111,7 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
             version = append_files(spark, operation, files, record)
             return Executed(version=version, nulled=NullifiedValues(counted=version is not None or not mark_names(batch.rows)))
         literals = stored is not None and known is not None and can_use_literals(batch.plan, stored, known)
-        if statement is Statement.REPLACE and (wanted := replacement_of(operation, batch, literals=literals)):
+        if now and statement is Statement.REPLACE and (wanted := replacement_of(batch, now, literals=literals)):
             return Executed(version=replace_by_tasks(spark, operation, wanted, record), nulled=NullifiedValues())
     except (NotWrittenError, NotSearchedError) as error:  # nothing of them is in the table
         why = str(error)
@@ -212,18 +213,14 @@ def _keys_as_literals(source: DataFrame, plan: MergePlan, stored: StoredTable) -
     return key_condition(f"{_TABLE}.{quoted(key)}", kind, found)
 
 
-def _stored_table(operation: Operation) -> StoredTable:
-    log = DeltaLog(operation.target.path)
-    version = log.newest() or 0
-    state, size = log.state(version), log.size(version)
-
+def _stored_table(now: LogVersion) -> StoredTable:
     def is_on(name: str) -> bool:
-        return state.property(name).lower() == "true"
+        return now.state.property(name).lower() == "true"
 
     return StoredTable(
-        columns=state.columns(),
+        columns=now.state.columns(),
         deletion_vectors=is_on("delta.enableDeletionVectors"),
         change_feed=is_on("delta.enableChangeDataFeed"),
         row_tracking=is_on("delta.enableRowTracking"),
-        files=size[0] if size else None,
+        files=now.size[0] if now.size else None,
     )
