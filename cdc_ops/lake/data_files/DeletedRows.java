@@ -22,7 +22,7 @@ import scala.Tuple2;
 /**
  * Deletes rows of data files by Delta's deletion vectors, which stand in one file; what no commit names VACUUM removes.
  *
- * From Python each file would take some thirty messages to the JVM. Janino compiles it (lake/spark/java.py), hence no generics.
+ * From Python each file would take twenty messages to the JVM. Janino compiles it (lake/spark/java.py), hence no generics.
  */
 public final class DeletedRows {
     private final List actions = new ArrayList();

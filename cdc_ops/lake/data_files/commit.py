@@ -41,8 +41,6 @@ _UNDERSTOOD: Final = frozenset(
 
 _HARMLESS: Final = frozenset(("comment", "delta.typeChanges"))
 """What the log may say of a column beside its type. More may ask something of values, as a generated column does."""
-
-
 _DELETED_ROWS: Final = resources(__package__) / "DeletedRows.java"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 _VERSION: Final = 8
 """Of Java, the latest that the compiler knows."""
 _ONE_AT_A_TIME: Final = Lock()
-_CLASSES: Final[dict[tuple[int, str], tuple[Any, Any]]] = {}
+_CLASSES: Final[dict[tuple[Any, str], Any]] = {}
 """By JVM and name of the class. One name must not become two classes of a JVM: what py4j knows of methods it keeps by the name."""
 
 
@@ -23,11 +23,11 @@ def new_instance(jvm: Any, source: Traversable, beside: Any) -> Any:
     """
     name = source.name.removesuffix(".java")
     with _ONE_AT_A_TIME:
-        if (id(jvm), name) not in _CLASSES:
+        if (jvm, name) not in _CLASSES:
             compiler = jvm.org.codehaus.janino.SimpleCompiler()
             compiler.setParentClassLoader(beside.getClass().getClassLoader())
             compiler.setSourceVersion(_VERSION)
             compiler.setTargetVersion(_VERSION)
             compiler.cook(source.read_text(encoding="utf-8"))
-            _CLASSES[id(jvm), name] = (jvm, compiler.getClassLoader().loadClass(name))
-        return _CLASSES[id(jvm), name][1].newInstance()
+            _CLASSES[jvm, name] = compiler.getClassLoader().loadClass(name)
+        return _CLASSES[jvm, name].newInstance()
