@@ -81,9 +81,13 @@ docs: setup ## The documentation as a site, in .local/site; broken links fail. T
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: test
-test: jars servers ## All tests: unit, then Spark, database servers and Airflow
-	@$(say) "all tests, in two processes: one begins with those that need Spark, the other with the rest"
-	@$(BIN)/python -m pytest tests --numprocesses 2 --dist loadscope --no-loadscope-reorder
+test: jars servers ## The tests of every promise: unit, Spark, database servers and Airflow
+	@$(say) "tests, in two processes: one begins with those that need Spark, the other with the rest"
+	@$(BIN)/python -m pytest tests -m "not long" --numprocesses 2 --dist loadscope --no-loadscope-reorder
+
+.PHONY: test-long
+test-long: jars servers ## The tests that repeat those on other ground: other servers, engines and formats, more examples, soaks
+	@$(BIN)/python -m pytest tests -m long --numprocesses 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test-s3
 test-s3: jars servers ## The tests of lake, archives and whole runs, with everything they write on an S3 endpoint on loopback (s3a)

@@ -15,6 +15,7 @@ from hypothesis import settings
 from cdc_ops.dev.servers import MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.spark import jars
+from tests.long_tests import require_short_tests
 from tests.stores import BUCKET, ON_S3
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return FOLDERS.index(part) if part in FOLDERS else len(FOLDERS), LONG.index(module) if module in LONG else len(LONG)
 
     items.sort(key=turn)
+    require_short_tests(items)
 
 
 @pytest.hookimpl(optionalhook=True)

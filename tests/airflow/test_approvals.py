@@ -216,6 +216,7 @@ def write_events(folder: Path, table: str, *numbers: int) -> None:
         (place / f"shop.{table}+0+{number:010}.json").write_text(json.dumps(event) + "\n")
 
 
+@pytest.mark.long
 def test_a_gap_a_cost_and_a_change_of_columns_go_on_by_the_decision_of_a_person(stage: Stage, server: ConnectServer) -> None:
     file = stage.folder / "pipelines" / "shop.yaml"
     text = file.read_text().replace("decisions: [deletes]", "decisions: [cost, gap, columns]")

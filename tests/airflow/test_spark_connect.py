@@ -24,6 +24,7 @@ SPARK = """spark:
 """
 
 
+@pytest.mark.long
 def test_a_run_works_on_the_server_and_a_lost_server_is_a_retry(
     mariadb: MariaDBServer, jar_folder: Path, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

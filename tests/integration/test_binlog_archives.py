@@ -62,7 +62,7 @@ def server(request: pytest.FixtureRequest) -> DatabaseServer:
     return found
 
 
-@pytest.fixture(params=["exact", "auto"])
+@pytest.fixture(params=[pytest.param("exact", marks=pytest.mark.long), "auto"])
 def decoder(request: pytest.FixtureRequest) -> Decoder:
     return Decoder(request.param)
 

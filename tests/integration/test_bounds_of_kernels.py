@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import LOCAL
 from tests.unit import test_fast_binlogs
 
 
+@pytest.mark.long
 def test_no_kernel_reads_or_writes_outside_of_what_it_was_given() -> None:
     chosen = "changed_bytes or cut_file or batches_of_any_size or after_it_was_scanned"
     command = [sys.executable, "-m", "pytest", "-q", test_fast_binlogs.__file__, "-k", chosen]

@@ -31,7 +31,7 @@ EVENTS = {
 CURSORS = {"stamped": ("updated_at",), "counted": ("id",), "paired": ("updated_at", "id")}
 
 
-@pytest.fixture(params=["mariadb", "postgres"])
+@pytest.fixture(params=["mariadb", pytest.param("postgres", marks=pytest.mark.long)])
 def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> World:
     server = request.getfixturevalue(request.param)
     made = World(server, tmp_path, spark, settings=TableSettings.of(cursor=("updated_at",), lookback=MINUTE, parallelism=1))

@@ -161,7 +161,7 @@ def test_a_full_load_of_aws_dms_and_its_changes_end_as_the_table_is(mariadb: Mar
     assert world.lake("items", "id, name, CAST(price AS STRING)") == [(1, "two", "2.00"), (4, "", "4.00"), (30, "x\ny", "9.00")]
 
 
-@pytest.mark.parametrize("decoder", Decoder)
+@pytest.mark.parametrize("decoder", [Decoder.AUTO, pytest.param(Decoder.EXACT, marks=pytest.mark.long)])
 def test_events_are_followed_from_run_to_run_and_read_once(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, decoder: Decoder
 ) -> None:
@@ -293,7 +293,7 @@ def test_what_cannot_be_read_exactly_stops_the_table_and_is_named(mariadb: Maria
     assert world.lake("items", "id") == [(1,)]
 
 
-@pytest.mark.parametrize("decoder", Decoder)
+@pytest.mark.parametrize("decoder", [Decoder.EXACT, pytest.param(Decoder.AUTO, marks=pytest.mark.long)])
 def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as_it_came(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, decoder: Decoder
 ) -> None:
@@ -483,7 +483,7 @@ def test_a_table_that_was_read_by_query_follows_its_archive_after_a_full_resync_
     assert world.lake("items", "id, name") == world.source("items", "id, name") == [(1, "aa"), (2, "b")]
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("scd_type", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_deletes_are_remembered_over_an_alter_that_makes_the_key_wider(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, scd_type: int
 ) -> None:

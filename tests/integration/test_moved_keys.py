@@ -26,7 +26,7 @@ def done(report: RunReport) -> tuple[int, int, int]:
     return run.result.counts.inserted, run.result.counts.updated, run.result.counts.deleted
 
 
-@pytest.mark.parametrize("kind", ["mariadb", "postgres"])
+@pytest.mark.parametrize("kind", ["mariadb", pytest.param("postgres", marks=pytest.mark.long)])
 def test_an_old_key_goes_unless_another_row_has_it_now(
     kind: str, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
 ) -> None:

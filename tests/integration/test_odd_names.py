@@ -140,7 +140,7 @@ def done(report: RunReport) -> RunReport:
     return report
 
 
-@pytest.mark.parametrize("kind", ["mariadb", "postgres"])
+@pytest.mark.parametrize("kind", ["mariadb", pytest.param("postgres", marks=pytest.mark.long)])
 def test_names_of_all_kinds_go_through_snapshot_increment_reconcile_and_upkeep(
     kind: str, fixtures: Fixtures, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -186,7 +186,7 @@ def check_verify_and_repairs(world: World, table: Odd, gone: int) -> None:
     assert table.is_equal()
 
 
-@pytest.mark.parametrize("kind", ["mariadb", "postgres"])
+@pytest.mark.parametrize("kind", [pytest.param("mariadb", marks=pytest.mark.long), "postgres"])
 def test_names_of_all_kinds_come_from_archived_events(kind: str, fixtures: Fixtures, spark: SparkSession, tmp_path: Path) -> None:
     world = World(fixtures(kind), tmp_path, spark)
     world.configure(method=Method.LOG, cursor=())

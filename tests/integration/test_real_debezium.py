@@ -241,7 +241,12 @@ def differences(world: World, table: str, stored: DataFrame) -> list[tuple[Any, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "dialect"), [("mariadb", MARIADB), ("mysql", MYSQL), ("postgres", POSTGRES)], ids=["mariadb", "mysql", "postgres"]
+    ("kind", "dialect"),
+    [
+        pytest.param("mariadb", MARIADB, id="mariadb", marks=pytest.mark.long),
+        pytest.param("mysql", MYSQL, id="mysql"),
+        pytest.param("postgres", POSTGRES, id="postgres"),
+    ],
 )
 def test_tables_that_many_write_are_in_the_lake_as_they_are(
     kind: str, dialect: Dialect, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path

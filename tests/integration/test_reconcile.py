@@ -43,7 +43,7 @@ POSTGRES_FILL = f"""INSERT INTO orders SELECT seq, (ARRAY[NULL, '', 'Ä,' || seq
 NOW = {False: "NOW(6)", True: "now() AT TIME ZONE 'UTC'"}
 
 
-@pytest.fixture(params=["mariadb", "postgres"])
+@pytest.fixture(params=["mariadb", pytest.param("postgres", marks=pytest.mark.long)])
 def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> World:
     server: MariaDBServer | PostgresServer = request.getfixturevalue(request.param)
     return World(server, tmp_path, spark)

@@ -9,7 +9,7 @@ from cdc_ops.dev.servers import MariaDBServer
 from tests.soak import SoakWorld, increments_until_a_loss, soak
 
 
-@pytest.mark.parametrize(("server", "seconds"), [("mariadb", 14), ("mysql", 10)])
+@pytest.mark.parametrize(("server", "seconds"), [pytest.param("mariadb", 14, marks=pytest.mark.long), ("mysql", 10)])
 def test_after_a_soak_increments_have_lost_nothing_and_reconcile_makes_the_lake_equal(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, server: str, seconds: float
 ) -> None:

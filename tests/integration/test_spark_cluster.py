@@ -217,6 +217,7 @@ def change_rows(world: World, *, new: int) -> None:
     )
 
 
+@pytest.mark.long
 def test_spark_submit_ships_jars_and_package_as_documented(orders: World, application: Application, jar_folder: Path) -> None:
     """As Airflow starts it: a driver here, no Python on executors, jars from the driver's folder, settings of the pipeline file."""
     folder = application.folder
@@ -276,7 +277,7 @@ def test_the_native_reader_is_refused_on_a_cluster_and_auto_reads_over_jdbc_and_
     assert_equal(orders, application, "orders", "id, customer, amount")
 
 
-@pytest.mark.parametrize(("step", "jobs"), [(Step.EXTRACT, 0), (Step.MERGE, 2)])
+@pytest.mark.parametrize(("step", "jobs"), [pytest.param(Step.EXTRACT, 0, marks=pytest.mark.long), (Step.MERGE, 2)])
 def test_an_executor_that_is_killed_at_work_costs_no_row(orders: World, application: Application, step: Step, jobs: int) -> None:
     run(orders, application)
     change_rows(orders, new=11)
@@ -292,6 +293,7 @@ def test_an_executor_that_is_killed_at_work_costs_no_row(orders: World, applicat
     assert wait_until(lambda: len(application.cluster.executors()) == 2, PATIENCE), "the worker starts another"
 
 
+@pytest.mark.long
 def test_the_log_method_goes_on_while_a_worker_dies_and_comes_back(
     mariadb: MariaDBServer, postgres: PostgresServer, object_store: ObjectStore, application: Application, tmp_path: Path
 ) -> None:

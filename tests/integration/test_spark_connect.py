@@ -142,6 +142,7 @@ def test_snapshot_increment_and_reconcile_are_those_of_spark_of_its_own(
     assert warm.jobs >= 3
 
 
+@pytest.mark.long
 def test_the_log_method_is_that_of_spark_of_its_own(
     mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
 ) -> None:
@@ -172,6 +173,7 @@ def test_the_log_method_is_that_of_spark_of_its_own(
     assert [row[:2] for row in found[1][1]] == [(1, "c")]
 
 
+@pytest.mark.long
 def test_records_in_quarantine_are_read_again_where_names_of_files_tell_no_offsets(
     mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
 ) -> None:
@@ -202,6 +204,7 @@ def test_a_value_that_is_too_large_widens_its_column_as_with_spark_of_its_own(
     assert world.data_commits("orders") == [1, 2]
 
 
+@pytest.mark.long
 def test_two_pipelines_at_once_keep_their_numbers_apart(
     mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
 ) -> None:
@@ -277,6 +280,7 @@ def test_old_views_of_killed_clients_are_dropped(server: ConnectServer, tmp_path
     assert ask("leftover", server, tmp_path)["left"] == ["cdc_ops_29990101000000_b", "others"]
 
 
+@pytest.mark.long
 def test_the_command_line_works_on_a_server_and_then_with_a_jvm_of_its_own(
     mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, jar_folder: Path, tmp_path: Path
 ) -> None:
@@ -316,6 +320,7 @@ tables:
         assert len(world.lake("orders")) == 500
 
 
+@pytest.mark.long
 def test_a_server_that_is_not_there_is_a_retry(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = World(mariadb, tmp_path, spark)
     world.pipeline = replace(world.pipeline, spark=SparkConfig(connect=f"sc://127.0.0.1:{free_port()}"))
@@ -326,6 +331,7 @@ def test_a_server_that_is_not_there_is_a_retry(mariadb: MariaDBServer, spark: Sp
     assert report.retryable
 
 
+@pytest.mark.long
 def test_a_server_that_dies_in_the_merge_costs_a_retry_and_no_row(
     mariadb: MariaDBServer, spark: SparkSession, jar_folder: Path, tmp_path: Path
 ) -> None:

@@ -274,6 +274,7 @@ def test_rows_that_were_landed_narrow_are_merged_into_a_table_that_became_wider(
     assert same(small)
 
 
+@pytest.mark.long
 def test_an_old_key_and_deletes_that_stay_are_as_wide_as_the_key(world: World) -> None:
     world.configure(cursor=("updated_at",), previous_key=("other",), deletes=Deletes.SOFT)
     put(world, 1, 2, LARGEST)
@@ -296,6 +297,7 @@ def test_an_old_key_and_deletes_that_stay_are_as_wide_as_the_key(world: World) -
     assert verified(world, "items")
 
 
+@pytest.mark.long
 def test_versions_of_rows_go_on_over_the_border(world: World) -> None:
     world.configure(stored_as_scd_type=2)
     put(world, 1, LARGEST, big=1)
@@ -375,7 +377,7 @@ def _wrapped(value: int) -> int:
     return value - 2**64 if value > LARGEST else value
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("scd_type", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_events_widen_what_they_bring_and_what_is_late_finds_its_deletes(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, scd_type: int
 ) -> None:
@@ -407,6 +409,7 @@ def test_events_widen_what_they_bring_and_what_is_late_finds_its_deletes(
     assert now() == [(1, LARGEST + 1), (4, None), (LARGEST, None), (LARGEST + 1, None)]
 
 
+@pytest.mark.long
 def test_an_event_history_tells_and_replays_values_of_both_sides_of_the_border(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -463,6 +466,7 @@ def test_a_replay_widens_a_table_that_its_history_does_not_fit(mariadb: MariaDBS
     assert (types(world, names=names), rows(world, "id, big")) == ((WIDE, WIDE), [(1, LARGEST), (TOP, LARGEST + 1)])
 
 
+@pytest.mark.long
 def test_records_that_could_not_be_read_widen_their_table_once_they_can(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
 ) -> None:

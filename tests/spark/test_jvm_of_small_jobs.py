@@ -63,6 +63,7 @@ def machine(tmp_path: Path, jar_folder: Path) -> Machine:
     return Machine(tmp_path, jar_folder)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_small_job_writes_the_archive_that_others_read_and_a_damaged_one_disturbs_nobody(machine: Machine) -> None:
     [first] = machine.run(True)

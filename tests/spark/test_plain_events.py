@@ -17,6 +17,8 @@ from tests.plain_events import differences, exact_rows, plain_rows
 from tests.plain_formats import CASES, FormatCase
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
+SHORT = {"debezium-mysql, decimals as text", "debezium-postgres, decimals as bytes", "maxwell"}
+"""The formats of every run: one of each envelope. The others repeat its kernels (`make test-long`)."""
 GOLDEN_PLAIN = {
     "debezium-mysql": 11,
     "debezium-postgres": 3,
@@ -28,7 +30,9 @@ GOLDEN_PLAIN = {
 """Folders of golden records, and how many of them at least are plain."""
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name, marks=() if name in SHORT else pytest.mark.long) for name, case in CASES.items()]
+)
 @given(seed=st.integers(0, 2**32))
 @settings(
     max_examples=2, deadline=None, derandomize=True, phases=(Phase.generate,), suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -56,6 +60,7 @@ def test_golden_records_are_read_alike(spark: SparkSession, folder: str, least: 
     assert list(differences(exact_rows(spark, golden.schema, golden.options, lines, 0, plain), plain, named=named)) == []
 
 
+@pytest.mark.long
 def test_no_kernel_reads_or_writes_outside_of_its_arrays() -> None:
     program = """
 from tests.plain_events import plain_rows

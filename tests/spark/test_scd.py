@@ -188,7 +188,7 @@ def test_the_documented_feed_of_employees_gives_the_documented_versions_and_tell
     ]
 
 
-@pytest.mark.parametrize(("scd_type", "tracked"), [(1, ()), (2, ("name",))])
+@pytest.mark.parametrize(("scd_type", "tracked"), [pytest.param(1, (), marks=pytest.mark.long), (2, ("name",))])
 def test_any_split_and_any_order_of_500_histories_comes_to_the_same(
     spark: SparkSession, tmp_path: Path, scd_type: int, tracked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_dates_and_times_before_1970_keep_their_day() -> None:
     assert batch.record_batch(NOTHING, 1).to_pylist() == [{"day": date(1, 1, 1), "moment": datetime(1969, 12, 31, 23, 59, 59, 999_999)}]
 
 
+@pytest.mark.long
 def test_all_kernels_can_be_compiled_before_they_are_needed() -> None:
     assert decode.is_available()
     assert decode.warm_up() == len(compiler.kernels) >= 4
