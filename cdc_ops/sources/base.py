@@ -14,6 +14,7 @@ from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.reconcile.key_buckets import Buckets, BucketSelection
+from cdc_ops.core.schema.source_traits import SourceTraits
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.errors import ConfigError
@@ -152,6 +153,10 @@ class Source(Protocol):
         Raises:
             SourceTableError: the table or a named column does not exist, or a column's type cannot be copied.
         """
+        ...
+
+    def traits(self, table: TableName) -> SourceTraits:
+        """Returns what the catalog says of a table that may keep its copy from being equal; the table is one that `schema` has read."""
         ...
 
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.schema.declared_tables import START_NEW_PIPELINE, declared_schema
 from cdc_ops.core.schema.schema_evolution import only_columns
+from cdc_ops.core.schema.source_traits import PLAIN, SourceTraits
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.text import did_you_mean
@@ -82,6 +83,10 @@ class DeclaredSource:
             raise SourceTableError(f"The columns of {table} cannot be read: {error}.", data=NOTHING, next="Correct the type.") from error
         rows = [{"name": name} for name in schema.names]
         return only_columns(schema, (row["name"] for row in choose_columns(table, rows, tuple(columns), tuple(except_columns))))
+
+    def traits(self, table: TableName) -> SourceTraits:
+        """Returns that nothing unusual is known: there is no catalog to ask."""
+        return PLAIN
 
     def now(self) -> datetime:
         """Returns this machine's clock, UTC."""

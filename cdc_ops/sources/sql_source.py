@@ -11,6 +11,7 @@ from cdc_ops.core.cursor.cursors import Cursor, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
+from cdc_ops.core.schema.source_traits import SourceTraits
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.errors import RequestError, SourceError
@@ -35,6 +36,10 @@ class TableCatalog(Protocol):
 
     def schema(self, table: TableName, *, columns: Iterable[str], except_columns: Iterable[str], types: TypePolicies) -> TableSchema:
         """Reads columns, primary key and indexes; see `Source.schema`."""
+        ...
+
+    def traits(self, table: TableName) -> SourceTraits:
+        """Reads what may keep a copy from being equal; see `Source.traits`."""
         ...
 
 
@@ -162,6 +167,10 @@ class SqlSource:
     ) -> TableSchema:
         """Reads columns, primary key and indexes."""
         return self._parts.catalog.schema(table, columns=columns, except_columns=except_columns, types=types)
+
+    def traits(self, table: TableName) -> SourceTraits:
+        """Reads what may keep a copy from being equal."""
+        return self._parts.catalog.traits(table)
 
     def now(self) -> datetime:
         """Returns the server's clock, UTC."""

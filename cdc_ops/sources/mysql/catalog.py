@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
+from cdc_ops.core.schema.source_traits import ForeignKeyAction, SourceTraits
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import TypePolicies
 from cdc_ops.errors import SourceTableError
@@ -19,19 +20,28 @@ _BASE_TABLES: Final = ("BASE TABLE", "SYSTEM VERSIONED")
 _PLAIN_WEIGHTS: Final = re.compile(r"^(latin1_\w+|(utf8|utf8mb3|utf8mb4|ascii)_(general_ci|bin))$")
 _COLLATION: Final = re.compile(r"^\w+$")
 _OWN_SCHEMAS: Final = ("mysql", "information_schema", "performance_schema", "sys")
+_ELSEWHERE: Final = {
+    "mrg_myisam": "the tables of its UNION",
+    "federated": "another server",
+    "connect": "what it connects to",
+    "spider": "other servers",
+    "ndbcluster": "the nodes of a cluster, which other servers write too",
+}
+"""By engine, in lower case: where the rows are that a table shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    """A listing of information_schema, and its order within a table."""
+    """A listing of information_schema, its order within a table, and its column with the schema."""
 
     select: str
     order: str
+    schema: str = "TABLE_SCHEMA"
 
 
 _TABLES: Final = _Listing(
     select="SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, TABLE_TYPE AS table_type, TABLE_ROWS AS table_rows,"
-    " AVG_ROW_LENGTH AS row_bytes FROM information_schema.tables",
+    " AVG_ROW_LENGTH AS row_bytes, ENGINE AS engine FROM information_schema.tables",
     order="TABLE_NAME",
 )
 _COLUMNS: Final = _Listing(
@@ -41,6 +51,14 @@ _COLUMNS: Final = _Listing(
     order="ORDINAL_POSITION",
 )
 _STATISTICS: Final = _Listing(select="SELECT * FROM information_schema.statistics", order="INDEX_NAME, SEQ_IN_INDEX")
+_FOREIGN_KEYS: Final = _Listing(
+    select="SELECT CONSTRAINT_SCHEMA AS table_schema, TABLE_NAME AS table_name, CONSTRAINT_NAME AS name,"
+    " REFERENCED_TABLE_NAME AS parent, DELETE_RULE AS on_delete, UPDATE_RULE AS on_update"
+    " FROM information_schema.referential_constraints",
+    order="CONSTRAINT_NAME",
+    schema="CONSTRAINT_SCHEMA",
+)
+_IDLE_RULES: Final = ("RESTRICT", "NO ACTION")
 
 
 class Catalog:
@@ -80,6 +98,32 @@ class Catalog:
             types=types,
         )
 
+    def traits(self, table: TableName) -> SourceTraits:
+        """Reads what may keep a copy from being equal; see `Source.traits`.
+
+        InnoDB carries out foreign keys beneath the binlog, triggers and ON UPDATE CURRENT_TIMESTAMP. From MySQL 9.6 on, the SQL layer does
+        it, and the binlog has it (tried on 9.7.4; the stamps stay all the same), unless innodb_native_foreign_keys is ON.
+        """
+        engine = str(self._table_row(table)["engine"] or "")
+        actions = tuple(
+            ForeignKeyAction(
+                name=row["name"], parent=row["parent"], on_delete=_action(row["on_delete"]), on_update=_action(row["on_update"])
+            )
+            for row in self._rows(_FOREIGN_KEYS, table)
+            if _is(table, row) and (_action(row["on_delete"]) or _action(row["on_update"]))
+        )
+        where = _ELSEWHERE.get(engine.lower(), "")
+        return SourceTraits(
+            elsewhere=f"{where} (ENGINE={engine})" if where else "",
+            actions=actions,
+            actions_logged=not actions or self._logs_foreign_keys(),
+            actions_stamped=not actions,
+        )
+
+    def _logs_foreign_keys(self) -> bool:
+        found = self._session.rows("SHOW VARIABLES LIKE 'innodb_native_foreign_keys'")
+        return bool(found) and str(found[0]["value"]).upper() in ("OFF", "0")
+
     def column_rows(self, table: TableName) -> list[Row]:
         """Returns name, declared type, nullability and extras of a table's columns, in order."""
         return [row for row in self._rows(_COLUMNS, table) if _is(table, row)]
@@ -103,10 +147,10 @@ class Catalog:
 
     def _rows(self, listing: "_Listing", table: TableName) -> list[Row]:
         """Returns what a listing says of a table, and of others whose names the server holds for equal."""
-        return self._session.rows(f"{listing.select} WHERE {self._of(table)} ORDER BY {listing.order}")
+        return self._session.rows(f"{listing.select} WHERE {self._of(table, listing.schema)} ORDER BY {listing.order}")
 
-    def _of(self, table: TableName) -> str:
-        return f"TABLE_SCHEMA = {self._dialect.text(table.schema)} AND TABLE_NAME = {self._dialect.text(table.name)}"
+    def _of(self, table: TableName, schema: str = "TABLE_SCHEMA") -> str:
+        return f"{schema} = {self._dialect.text(table.schema)} AND TABLE_NAME = {self._dialect.text(table.name)}"
 
     def _table_row(self, table: TableName) -> Row:
         rows = self._rows(_TABLES, table)
@@ -179,7 +223,7 @@ class CatalogOfMany(Catalog):
         names = ", ".join(self._dialect.text(name) for name in sorted({table.name for table in self._tables}))
         # MariaDB looks into one schema only where it is compared by "=".
         within = f"= {schemas[0]}" if len(schemas) == 1 else f"IN ({', '.join(schemas)})"
-        where = f"TABLE_SCHEMA {within} AND TABLE_NAME IN ({names})"
+        where = f"{listing.schema} {within} AND TABLE_NAME IN ({names})"
         found: dict[TableName, list[Row]] = {table: [] for table in self._tables}
         for row in self._session.rows(f"{listing.select} WHERE {where} ORDER BY {listing.order}"):
             table = TableName(schema=row["table_schema"], name=row["table_name"])
@@ -240,6 +284,10 @@ def _until_none(names: list[str | None]) -> tuple[str, ...]:
             break
         whole.append(name)
     return tuple(whole)
+
+
+def _action(rule: str) -> str:
+    return "" if rule in _IDLE_RULES else rule
 
 
 def _texts(names: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.source_traits import SourceTraits
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import TypePolicies
 from cdc_ops.errors import SourceTableError
@@ -95,7 +96,14 @@ _TABLES: Final = """
       (COALESCE((SELECT sum(pg_table_size(t.relid)) FROM pg_partition_tree(c.oid) AS t WHERE t.isleaf), pg_table_size(c.oid))
         / NULLIF(COALESCE((SELECT sum(p.reltuples) FROM pg_partition_tree(c.oid) AS t JOIN pg_class p ON p.oid = t.relid
         WHERE t.isleaf AND p.reltuples > 0), NULLIF(c.reltuples, -1)), 0))::bigint AS row_bytes,
-      has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT') AS readable
+      has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT') AS readable,
+      -- Tables that inherit; partitions are a table's own parts.
+      ARRAY(SELECT i.inhrelid::regclass::text FROM pg_inherits i JOIN pg_class child ON child.oid = i.inhrelid
+        WHERE i.inhparent = c.oid AND NOT child.relispartition ORDER BY 1) AS children,
+      ARRAY(SELECT p.oid::regclass::text FROM pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid
+        WHERE t.isleaf AND p.relkind = 'f' ORDER BY 1) AS foreign_parts,
+      c.relpersistence = 'u' OR EXISTS (SELECT FROM pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid
+        WHERE t.isleaf AND p.relpersistence = 'u') AS unlogged
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname {schemas} AND c.relname {names} AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"""
 
@@ -136,6 +144,19 @@ class PostgresCatalog:
             approximate_rows=max(int(facts["estimate"]), 0),
             row_bytes=max(int(facts["row_bytes"] or 0), 0),
             types=types,
+        )
+
+    def traits(self, table: TableName) -> SourceTraits:
+        """Reads what may keep a copy from being equal; see `Source.traits`.
+
+        The server carries out foreign keys by statements of its own, which fire triggers and are in its log.
+        """
+        facts = self._table_row(table)
+        foreign = ", ".join(facts["foreign_parts"])
+        return SourceTraits(
+            children=tuple(facts["children"]),
+            elsewhere=f"another server (foreign tables among its partitions: {foreign})" if foreign else "",
+            unlogged=bool(facts["unlogged"]),
         )
 
     def sequence(self, table: TableName, column: str) -> str | None:

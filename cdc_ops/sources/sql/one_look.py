@@ -38,7 +38,7 @@ _LARGE: Final = 100_000
 """Rows of a table that is read whole by a question, at most: a statement waits for the slowest of its tables."""
 
 _NUMBER: Final = "cdc_question"
-_ANSWERED: Final = frozenset(("config", "cursor", "window_predicate", "null_predicate", "checksum", "undigestible", "literal"))
+_ANSWERED: Final = frozenset(("config", "traits", "cursor", "window_predicate", "null_predicate", "checksum", "undigestible", "literal"))
 """What a plan may use of the source besides what `_LookSource` has itself; the answers of these wait, or need no answer."""
 
 

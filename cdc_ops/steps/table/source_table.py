@@ -14,6 +14,7 @@ from cdc_ops.core.schema.unsigned_bigints import widened
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
+from cdc_ops.steps.table.source_traits import check_traits
 from cdc_ops.steps.table.storage import stored_as
 from cdc_ops.steps.table.unstored_columns import hidden_columns
 from cdc_ops.steps.table.wide_columns import wide_from_the_start
@@ -68,7 +69,7 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     """Reads a table's schema and checks keys and cursor.
 
     Raises:
-        SourceTableError: a key or cursor column cannot be used, or there is a cursor and no key.
+        SourceTableError: a key or cursor column cannot be used, there is a cursor and no key, or what is read would not be its rows alone.
         ConfigError: a condition in the settings is none on the table's columns.
     """
     settings = config.settings
@@ -83,12 +84,13 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     ):
         if condition:
             check_condition(name, condition, schema.extended(hidden).names)
+    told = check_traits(config, schema, source.traits(schema.table))
     cursor, warnings = Cursor(columns=()), tuple[str, ...]()
     if settings.load.cursor and settings.method is not Method.LOG:
         cursor, warnings = source.cursor(schema, settings.load.cursor)
     stored = stored_as(pipeline, config, schema, keys, hidden)
     source_table = SourceTable(
-        pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=warnings, stored_as=stored
+        pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=(*told, *warnings), stored_as=stored
     )
     return replace(source_table, hidden=hidden)
 

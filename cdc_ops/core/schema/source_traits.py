@@ -1,0 +1,54 @@
+"""What a server's catalog says of a table beyond columns and keys, where it decides what can be copied, and how."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignKeyAction:
+    """A foreign key by which the server itself changes rows of a table when a row of another one is deleted or gets another key.
+
+    Args:
+        name: Of the constraint.
+        parent: The table that it refers to.
+        on_delete, on_update: What happens, as in SQL, e.g. `CASCADE`, `SET NULL`; "" = nothing.
+    """
+
+    name: str
+    parent: str
+    on_delete: str = ""
+    on_update: str = ""
+
+    @property
+    def changes_rows(self) -> bool:
+        """True if rows stay and get other values."""
+        return bool(self.on_update) or self.on_delete not in ("", "CASCADE")
+
+    def __str__(self) -> str:
+        """E.g. `fk_order of orders (ON DELETE CASCADE)`."""
+        actions = ((f"ON DELETE {self.on_delete}", self.on_delete), (f"ON UPDATE {self.on_update}", self.on_update))
+        return f"{self.name} of {self.parent} ({', '.join(text for text, action in actions if action)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTraits:
+    """What may keep a copy of a table from being equal.
+
+    Args:
+        children: Tables that inherit from it (Postgres, INHERITS): a SELECT brings their rows too, and its keys bind none of them.
+        elsewhere: Where its rows are kept if that is not this table of this server, e.g. `another server (ENGINE=FEDERATED)`; "" = here.
+        unlogged: No log of the server has its changes.
+        actions: Foreign keys by which the server changes its rows.
+        actions_logged: The server's log has what these change.
+        actions_stamped: What these change passes through triggers and `ON UPDATE CURRENT_TIMESTAMP`, as statements do.
+    """
+
+    children: tuple[str, ...] = ()
+    elsewhere: str = ""
+    unlogged: bool = False
+    actions: tuple[ForeignKeyAction, ...] = ()
+    actions_logged: bool = True
+    actions_stamped: bool = True
+
+
+PLAIN = SourceTraits()
+"""Of a table of which the catalog says nothing unusual."""
