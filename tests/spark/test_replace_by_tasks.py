@@ -212,7 +212,15 @@ def test_values_of_all_types_are_those_that_spark_writes(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["DELETE FROM {table} WHERE id = 3", "UPDATE {table} SET name = 'theirs' WHERE id = 3", "OPTIMIZE {table}"]
+    "statement",
+    [
+        "DELETE FROM {table} WHERE id = 3",
+        "UPDATE {table} SET name = 'theirs' WHERE id = 3",
+        "OPTIMIZE {table}",
+        # No file is removed here, so only who says that it has read the table is in its way: the key would come twice.
+        "MERGE INTO {table} t USING (SELECT 99L id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, name) VALUES (id, 'theirs')",
+    ],
+    ids=["delete", "update", "optimize", "insert"],
 )
 def test_who_changes_the_rows_meanwhile_is_a_conflict_and_nothing_is_lost(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, statement: str

@@ -38,7 +38,7 @@ public final class DeletedRows {
      *
      * @param path The table.
      * @param configuration By which its file system is reached.
-     * @param entries The files' entries of the log, one a line, each with the number of the file's rows in its statistics.
+     * @param entries The files' entries of the log, one a line, each with the statistics that it has beside deleted rows.
      * @param rows For each entry how many of its rows are deleted, and then their numbers in the file, from 0 on; 8 bytes each.
      */
     public void delete(String path, Configuration configuration, String entries, byte[] rows) throws IOException {
@@ -72,7 +72,7 @@ public final class DeletedRows {
         if (after == ((Long) file.numPhysicalRecords().get()).longValue()) {
             actions.add(file.remove());
         } else if (after > before) {
-            Tuple2 changed = file.removeRows(written(deleted), true, true);
+            Tuple2 changed = file.removeRows(written(deleted), false, true); // its entry tells already: Delta would print it by doubles
             actions.add(changed._1());
             actions.add(changed._2());
         }

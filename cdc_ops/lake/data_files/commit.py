@@ -18,6 +18,7 @@ from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.lake.data_files.key_search import Numbers
 from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.delta_log import LogState
+from cdc_ops.lake.log.statistics_text import statistics_beside_deleted_rows
 from cdc_ops.lake.spark import connect
 from cdc_ops.lake.spark.java import new_instance
 
@@ -110,7 +111,8 @@ class FileTransaction:
         """
         if not files:
             return 0
-        entries = "\n".join(json.dumps({"add": _with_row_count(file, of)}) for file, _, of in files)
+        told = [{**file, "stats": statistics_beside_deleted_rows(file.get("stats") or "", of)} for file, _, of in files]
+        entries = "\n".join(json.dumps({"add": one}) for one in told)
         numbers = np.concatenate([part for _, rows, _ in files for part in ([len(rows)], rows)]).astype(">i8").tobytes()
         hadoop = self._session._jsparkSession.sessionState().newHadoopConf()
         deleted = new_instance(self._jvm, _DELETED_ROWS, beside=self._transaction)
@@ -186,12 +188,6 @@ def _number_of(transaction: Any, application: str) -> int:
         if one.appId() == application:
             return int(one.version())
     return -1
-
-
-def _with_row_count(file: Mapping[str, Any], rows: int) -> dict[str, Any]:
-    """Returns a file's entry that says how many rows the file has."""
-    stats = {"tightBounds": True, **json.loads(file.get("stats") or "{}")}
-    return {**file, "stats": json.dumps({**stats, "numRecords": rows})}
 
 
 def _added(file: DataFile, now: int) -> dict[str, Any]:

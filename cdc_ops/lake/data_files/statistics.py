@@ -85,17 +85,8 @@ def _value(value: Any) -> Any:
             return None
 
 
-def _printed(statistics: dict[str, Any]) -> str:
+def _printed(value: Any) -> str:
     """Returns JSON with decimals as numbers that keep all their digits."""
-    numbers: list[str] = []
-
-    def marked(value: Any) -> Any:
-        if isinstance(value, Decimal):
-            numbers.append(f"{value:f}")
-            return f"\0{len(numbers) - 1}\0"
-        return {name: marked(inner) for name, inner in value.items()} if isinstance(value, dict) else value
-
-    text = json.dumps(marked(statistics), ensure_ascii=False, separators=(",", ":"))
-    for number, digits in enumerate(numbers):
-        text = text.replace(f'"\\u0000{number}\\u0000"', digits, 1)
-    return text
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{_printed(inner)}" for name, inner in value.items()) + "}"
+    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
