@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_ops.core.layout.compaction import MOST_TIMES, Partitioning, Rewrite, RewriteLimits, joining, plan_rewrites
-from cdc_ops.core.layout.data_files import DataFile, SizeClass
+from cdc_ops.core.layout.data_files import OPEN_BYTES, DataFile, SizeClass
 from cdc_ops.core.text import size_text, span_text
 
 FILES_OF_A_TABLE: Final = 512
@@ -27,7 +27,8 @@ class MaintenancePolicy:
             that a row is written again only when its file becomes four times as large.
         target_file_bytes: Size of the files that OPTIMIZE makes. Files below a quarter of it are small. 0 = by the size of the table: a
             512th of it, from 32 MiB to 1 GiB.
-        max_deleted_share: OPTIMIZE writes files again of which more than this share of the rows is deleted, whatever their size.
+        max_deleted_share: OPTIMIZE writes files again of which more than this share of the rows is deleted, whatever their size, once
+            these rows are 4 MiB of the table.
         max_bytes: Bytes that one run writes again of a table, at most; the newest partitions come first. 0 = no limit.
         max_duration: Time after which a run begins no further OPTIMIZE of a table. `0s` = no limit.
         optimize_every: Shortest time between two runs of OPTIMIZE.
@@ -114,6 +115,7 @@ class TableStats:
         last_upkeep: What the last maintenance did, None if there was none.
         upkeep_bytes: Bytes that all maintenance has written.
         catalog: Fingerprint of what Spark's catalog was told of the table, "" if it was told nothing.
+        exact_bounds: Whether it is known that the log's bounds of decimals are right; an earlier version wrote wrong ones.
     """
 
     delta_version: int
@@ -131,6 +133,7 @@ class TableStats:
     last_upkeep: Upkeep | None = None
     upkeep_bytes: int = 0
     catalog: str = ""
+    exact_bounds: bool = False
 
 
 class Vacuum(enum.StrEnum):
@@ -155,6 +158,7 @@ class MaintenancePlan:
         reasons: Why, one sentence each.
         rewrites: The statements of `optimize`.
         max_duration: Time after which no further statement begins; 0 = no limit.
+        bounds: Whether bounds of decimals are looked at, and corrected (`with_bounds`).
     """
 
     optimize: bool = False
@@ -163,11 +167,12 @@ class MaintenancePlan:
     reasons: tuple[str, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
     max_duration: timedelta = NEVER
+    bounds: bool = False
 
     @property
     def due(self) -> bool:
         """True if any maintenance is due."""
-        return self.optimize or self.purge or bool(self.vacuum)
+        return self.optimize or self.purge or bool(self.vacuum) or self.bounds
 
     @property
     def rewritten_bytes(self) -> int:
@@ -200,6 +205,11 @@ def plan_maintenance(policy: MaintenancePolicy, stats: TableStats | None, now: d
     if purge:
         reasons.append(f"{stats.deleted_rows:,} deleted rows are still in the files")
     return MaintenancePlan(optimize=bool(why), vacuum=vacuum, purge=purge, reasons=tuple(reasons), max_duration=policy.max_duration)
+
+
+def with_bounds(plan: MaintenancePlan) -> MaintenancePlan:
+    """Returns a plan that also looks at the table's bounds of decimals, at once: until then they may hide rows from readers."""
+    return replace(plan, bounds=True, reasons=(*plan.reasons, "an earlier version may have written wrong bounds of decimals"))
 
 
 def choose_files(
@@ -260,7 +270,8 @@ def _worth(policy: MaintenancePolicy, stats: TableStats) -> str:
         size = sum(one.bytes for one in sizes if one.mean < limits.small_bytes)
         return f"{small} small files with {size_text(size)} together"
     # The rows may be spread evenly, or have been those of a few files: those tell.
-    if stats.deleted_rows and (stats.rows is None or stats.deleted_rows >= stats.rows * policy.max_deleted_share / 2):
+    many = stats.rows is None or stats.deleted_rows >= stats.rows * policy.max_deleted_share / 2
+    if stats.deleted_rows and many and stats.size_bytes >= OPEN_BYTES:
         return f"{stats.deleted_rows:,} deleted rows"
     return ""
 

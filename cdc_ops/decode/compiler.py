@@ -5,13 +5,15 @@
 `<cache>` is `CDC_OPS_CACHE`, else `CDC_OPS_HOME`, else `~/.cdc-ops`, else a folder of this user's below the temporary folder. The key
 stands for the text of all modules of kernels: numba compares a function's own file only, and not those of the functions that it calls.
 
-Python executes what is in such a folder, so one that others can write is not used; the functions are compiled in each process then.
+Python executes what is in such a folder, so one is not used that others can write, or have made (`private_folder`); the functions are
+compiled in each process then, which is said.
 """
 
 import hashlib
+import logging
 import os
+import re
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +25,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from numba import types
+
+from cdc_ops.decode.private_folder import private_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,6 +42,8 @@ INT64S: Final = types.int64[::1]
 INT32S: Final = types.int32[::1]
 
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+_log = logging.getLogger(__name__)
+_A_KEY: Final = re.compile("[0-9a-f]{16}")
 _KEPT: Final = 8
 """Folders of machine code that stay, some MB each: those of other versions."""
 
@@ -127,15 +133,12 @@ def _cache_folder(sources: Path) -> Iterator[bool]:
 
 @lru_cache(maxsize=1)
 def cache_folder() -> Path | None:
-    """Returns the folder of machine code, None if no folder can be written, or others can write it."""
-    for folder in _candidates():
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.stat()
-        except OSError:
-            continue
-        if found.st_uid in {0, os.getuid()} and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and os.access(folder, os.W_OK):
+    """Returns the folder of machine code, None if no folder can be written, or others can write it or a folder above it."""
+    for candidate in _candidates():
+        folder = private_folder(candidate, make=True)
+        if folder is not None and os.access(folder, os.W_OK):
             return folder
+    _log.warning("No folder for compiled functions is this user's alone, so each process compiles its own; set CDC_OPS_CACHE to one.")
     return None
 
 
@@ -163,8 +166,10 @@ def _key(sources: Path) -> str:
 
 
 def _remove_old(folder: Path, key: str) -> None:
+    """Removes folders of other versions, by the names that only such folders have."""
     try:
-        others = sorted((path for path in folder.iterdir() if path.name != key), key=lambda path: path.stat().st_mtime, reverse=True)
+        others = [path for path in folder.iterdir() if _A_KEY.fullmatch(path.name) and path.name != key]
+        others.sort(key=lambda path: path.lstat().st_mtime, reverse=True)
     except OSError:
         return
     for path in others[_KEPT:]:

@@ -195,6 +195,7 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         widened=tuple(dict.fromkeys(name for c in counts for name in c.widened)),
         not_by_tasks=tuple(dict.fromkeys(why for c in counts for why in c.not_by_tasks)),
         blank=sum(c.blank for c in counts),
+        corrected_bounds=sum(c.corrected_bounds for c in counts),
     )
 
 

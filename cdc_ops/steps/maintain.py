@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from cdc_ops.core.maintenance import MaintenancePlan, TableStats, choose_files, plan_maintenance
+from cdc_ops.core.maintenance import MaintenancePlan, TableStats, choose_files, plan_maintenance, with_bounds
 from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.paths import event_history
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.errors import LeaseHeldError
+from cdc_ops.lake.log.bounds import has_exact_bounds
 from cdc_ops.lake.log.data_files import partitioning, read_files
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.state.lease import Lease
@@ -17,18 +18,28 @@ from cdc_ops.steps.context import Context
 def due_maintenance(context: Context, configs: tuple[TableConfig, ...]) -> tuple[MaintenanceTask, ...]:
     """Returns the upkeep that is due, from the numbers that the last merges left; of tables to be optimized also from their files.
 
-    Nothing is asked of a table's log while the numbers say that its files cannot be worth it.
+    Nothing is asked of a table's log while the numbers say that its files cannot be worth it, and that its bounds are right.
     """
     store, now = context.store, context.store.now()
     tasks = []
     for config in configs:
         stats = store.stats(config.pipeline, config.table)
-        plan = with_files(config, plan_maintenance(config.settings.upkeep.maintenance, stats, now), stats)
+        policy = config.settings.upkeep.maintenance
+        plan = with_files(config, plan_maintenance(policy, stats, now), stats)
+        if policy.enabled and stats is not None and not stats.exact_bounds and may_hide_rows(config.path):
+            plan = with_bounds(plan)
         if stats is not None and plan.due:
             generation = store.table_state(config.pipeline, config.table).generation
             history = event_history(context.pipeline, config, generation)
             tasks.append(MaintenanceTask(table=config.table, path=config.path, plan=plan, stats=stats, history=history))
     return tuple(tasks)
+
+
+def may_hide_rows(path: str) -> bool:
+    """True for a table whose log may have bounds that an earlier version wrote wrong: nobody has looked at them since."""
+    log = DeltaLog(path)
+    version = log.newest()
+    return version is not None and not has_exact_bounds(log.state(version))
 
 
 def with_files(config: TableConfig, plan: MaintenancePlan, stats: TableStats | None) -> MaintenancePlan:

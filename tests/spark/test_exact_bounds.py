@@ -1,6 +1,7 @@
 """What the log says of a file stays as it was written when rows of the file are replaced: readers leave files out by it."""
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,23 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.maintenance import MaintenancePlan, with_bounds
+from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.results import Manifest, OperationResult
+from cdc_ops.errors import LakeConflictError
+from cdc_ops.lake.data_files import commit as commit_module
+from cdc_ops.lake.log import bounds as log_bounds
+from cdc_ops.lake.log.bounds import EXACT_BOUNDS, has_exact_bounds
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.statistics_text import members
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.spark.session import private_session
+from cdc_ops.lake.table import bounds as bounds_module
+from cdc_ops.lake.table.bounds import correct_bounds
+from cdc_ops.lake.table.create import table_stats, translated_conflicts
+from cdc_ops.lake.table.maintenance import maintain
 from tests.lake_case import Lake, schema
 
 KEYS = {
@@ -103,3 +115,112 @@ def test_what_the_log_says_of_values_is_the_same_text_before_and_after_rows_are_
         applied(lake, number, rows.where(f"t = {number}"), 1, schema=shape, properties=listed)
         [after] = entries(lake)
         assert members(after["stats"]) == {**told, "tightBounds": "false"}
+
+
+WIDE = "decimal(38,18)"
+SHAPE = schema(("k", WIDE), ("v", "string"), keys=("k",))
+
+
+def as_doubles(text: str, rows: int) -> str:
+    """Returns a file's statistics as the version before wrote them: read by Python's json, and then by Delta's, and printed again."""
+    told = {"tightBounds": False, **json.loads(text), "numRecords": rows}
+    return json.dumps({**told, "tightBounds": False}, separators=(",", ":")).replace("e+", "E")
+
+
+def written_wrong(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a table of the version before: the rows of one file, of which one was replaced by tasks."""
+    monkeypatch.setattr(commit_module, "statistics_beside_deleted_rows", as_doubles)
+    applied(lake, 1, frame(lake, WIDE, KEYS[WIDE], "old"), 3, schema=SHAPE)
+    applied(lake, 2, frame(lake, WIDE, ("5",), "new"), 1, schema=SHAPE)
+    lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` UNSET TBLPROPERTIES ('{EXACT_BOUNDS[0]}')")
+    monkeypatch.undo()
+    assert found(lake) == [0, 1, 0], "readers miss two rows"
+
+
+def found(lake: Lake) -> list[int]:
+    return [lake.spark.sql(f"SELECT * FROM delta.`{lake.path}` WHERE k = CAST('{key}' AS {WIDE})").count() for key in KEYS[WIDE]]
+
+
+def is_exact(lake: Lake) -> bool:
+    return has_exact_bounds(DeltaLog(lake.path).now().state)
+
+
+def merged(lake: Lake, number: int) -> OperationResult:
+    """Merges each key by a MERGE of Spark's, which leaves files out by their bounds."""
+    operation = lake.case.operation(number, ApplyMode.MERGE, keys=("k",), schema=SHAPE)
+    return apply(operation, Batch(rows=frame(lake, WIDE, KEYS[WIDE], "merged"), plan=plan_merge(operation, None), read_rows=3))
+
+
+def upkeep(lake: Lake) -> str:
+    stats = table_stats(lake.path, DeltaLog(lake.path).newest() or 0)
+    task = MaintenanceTask(table=lake.case.operation(1).table, path=lake.path, plan=with_bounds(MaintenancePlan()), stats=stats)
+    after = maintain(lake.spark, task, datetime(2026, 1, 1, tzinfo=UTC))
+    assert after.exact_bounds
+    assert (after.files, after.size_bytes, after.deleted_rows) == (stats.files, stats.size_bytes, stats.deleted_rows)
+    assert after.last_upkeep is not None
+    return after.last_upkeep.did
+
+
+def test_upkeep_corrects_the_bounds_that_an_earlier_version_wrote_wrong(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_wrong(lake, monkeypatch)
+    [wrong] = entries(lake)
+    assert upkeep(lake) == "bounds of decimals corrected for 1 files"
+    assert found(lake) == [1, 1, 1]
+    [right] = entries(lake)
+    assert right["deletionVector"] == wrong["deletionVector"]
+    bounds = members(right["stats"])
+    assert bounds["minValues"] == '{"k":0.123456789012345678}'
+    assert bounds["maxValues"] == '{"k":12345678901234566.890000000000000001}'
+    assert (bounds["numRecords"], bounds["tightBounds"]) == ("3", "false")
+    assert is_exact(lake)
+    versions = lake.versions()
+    assert upkeep(lake) == "bounds of decimals checked"
+    assert lake.versions() == versions, "a table is looked at once"
+    lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")  # a checkpoint of each version
+    result = merged(lake, 3)
+    assert (result.counts.updated, result.counts.inserted, result.counts.corrected_bounds) == (3, 0, 0)
+    assert lake.spark.read.format("delta").load(lake.path).count() == 3
+    assert found(lake) == [1, 1, 1]
+
+
+def test_a_merge_corrects_them_first_and_inserts_no_key_a_second_time(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_wrong(lake, monkeypatch)
+    result = merged(lake, 3)
+    assert (result.counts.updated, result.counts.inserted, result.counts.corrected_bounds) == (3, 0, 1)
+    assert "bounds of decimals were wrong for 1 data file" in result.counts.warning
+    assert found(lake) == [1, 1, 1]
+    assert result.stats is not None
+    assert result.stats.exact_bounds
+
+
+def test_wrong_bounds_that_delta_has_printed_again_are_corrected_too(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_wrong(lake, monkeypatch)
+    lake.spark.sql(f"DELETE FROM delta.`{lake.path}` WHERE v = 'old' AND CAST(k AS double) < 1")
+    assert found(lake) == [0, 1, 0]
+    assert correct_bounds(lake.spark, lake.path) == 1
+    assert found(lake) == [0, 1, 1]
+
+
+def test_where_the_jvm_cannot_be_asked_the_files_are_written_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_wrong(lake, monkeypatch)
+    monkeypatch.setattr(bounds_module, "can_commit", lambda _: False)
+    assert correct_bounds(lake.spark, lake.path) == 1
+    assert found(lake) == [1, 1, 1]
+    assert not entries(lake)
+    assert is_exact(lake)
+
+
+def test_a_file_that_somebody_removes_meanwhile_does_not_come_back(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_wrong(lake, monkeypatch)
+    look = log_bounds.corrected_entries
+
+    def met(*arguments: Any) -> Any:
+        with private_session(lake.spark, {}) as session:
+            session.sql(f"DELETE FROM delta.`{lake.path}` WHERE v = 'old'")
+        return look(*arguments)
+
+    monkeypatch.setattr(bounds_module, "corrected_entries", met)
+    with pytest.raises(LakeConflictError), translated_conflicts("a test"):
+        correct_bounds(lake.spark, lake.path)
+    assert [row["v"] for row in lake.spark.read.format("delta").load(lake.path).collect()] == ["new"]
+    assert not is_exact(lake)

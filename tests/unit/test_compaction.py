@@ -190,3 +190,24 @@ def test_what_a_run_writes_again_is_limited_by_the_time_that_the_last_one_took()
     due = MaintenancePlan(optimize=True, reasons=("x",))
     assert choose_files(due, policy, many, PLAIN).rewritten_bytes > 45 * MB
     assert choose_files(due, policy, many, PLAIN, last).rewritten_bytes == 40 * MB
+
+
+def test_a_tiny_table_whose_rows_change_in_each_run_is_written_again_only_when_its_small_files_are_many() -> None:
+    kept, optimized = [DataFile(size=6_000, rows=10)], 0
+    policy = MaintenancePolicy()
+    for _ in range(64):  # each run replaces half of the rows of each file
+        kept = [replace(one, deleted=5, vector=True) for one in kept] + [DataFile(size=6_000, rows=10)]
+        due = choose_files(MaintenancePlan(optimize=True, reasons=("x",)), policy, kept, PLAIN)
+        if due.optimize:
+            optimized += 1
+            kept = [DataFile(size=6_000, rows=10)]
+    assert optimized == 64 // (policy.min_small_files - 1)
+    tiny = TableStats(delta_version=1, files=3, size_bytes=12_000, deleted_rows=10, rows=30)
+    assert not plan_maintenance(policy, tiny, datetime(2026, 1, 1, tzinfo=UTC)).optimize, "its log is not even read"
+
+
+def test_deleted_rows_of_many_small_partitions_are_counted_together() -> None:
+    divided = Partitioning(partition_by=(("day", "date"),))
+    days = [replace(worn(3 * MB, 50), partition=(f"2026-01-{day:02d}",)) for day in (1, 1, 2, 2)]
+    assert len(plan_rewrites(days, LIMITS, divided)) == 2
+    assert plan_rewrites(days[:2], LIMITS, divided) == ()

@@ -5,7 +5,8 @@ the largest of them. So a row is written again only when its file grows that muc
 
     8 files of a batch each       -> 1 file of 8         3 such files and 8 new ones  -> 1 file of 32
 
-Large files are left alone until enough of their rows are deleted. Which files OPTIMIZE takes is set by its session: those below a size,
+Large files are left alone until enough of their rows are deleted, in the whole table at least as many bytes of them as opening a file is
+worth. Which files OPTIMIZE takes is set by its session: those below a size,
 and those above a share of deleted rows; what it will do with them is computed here as Delta 4.4 does it (`OptimizeTableCommand`).
 """
 
@@ -120,6 +121,8 @@ def plan_rewrites(files: Sequence[DataFile], limits: RewriteLimits, divided: Par
         limits: When files are worth it.
         divided: How the table is divided.
     """
+    if 0 < sum(file.size - file.live_bytes for file in files if file.deleted_share > limits.max_deleted_share) < OPEN_BYTES:
+        limits = replace(limits, max_deleted_share=NEVER)  # to read past them costs a scan less than to open one file
     if divided.cluster_by:
         found = _clustering(files, limits)
         return (found,) if found else ()

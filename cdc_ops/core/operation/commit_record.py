@@ -158,6 +158,7 @@ class LakeHead:
         created_by_us: The table was made by this pipeline for this table and holds no rows of anybody: a first load may begin, or
             begin again.
         foreign_changes: Changes by others since the record (or since creation), newest first.
+        exact_bounds: False if an earlier version may have written bounds of decimals wrong: the table's upkeep is due.
     """
 
     version: int
@@ -169,6 +170,7 @@ class LakeHead:
     partition_by: tuple[str, ...] = ()
     created_by_us: bool = False
     foreign_changes: tuple[ForeignChange, ...] = ()
+    exact_bounds: bool = True
 
     @property
     def own(self) -> MetadataColumns:

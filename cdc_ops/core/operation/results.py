@@ -78,7 +78,8 @@ class Counts:
     """Rows of one operation: read, what they did to the table, which values became NULL, what was set aside, came late or lacks columns.
 
     `reread` has, for each window that was read again although it had been landed, why. `widened` are the columns whose BIGINT did not hold
-    a value. `not_by_tasks` has why Spark read rows once more to write them, because its tasks could not.
+    a value. `not_by_tasks` has why Spark read rows once more to write them, because its tasks could not. `corrected_bounds` counts files
+    whose entries in the table's log an earlier version had written wrong.
     """
 
     read: int = 0
@@ -95,6 +96,7 @@ class Counts:
     blank: int = 0
     widened: tuple[str, ...] = ()
     not_by_tasks: tuple[str, ...] = ()
+    corrected_bounds: int = 0
 
     def with_landed(self, manifest: Manifest) -> "Counts":
         """Returns the counts of a commit with what landing its rows has shown; of events, what was read is the events."""
@@ -117,8 +119,30 @@ class Counts:
         blank = f"{self.blank:,} {lines} empty, where the tool writes none: they count as records and change nothing" if self.blank else ""
         wide = f"widened from BIGINT to DECIMAL(20,0), for values above 2^63 - 1: {', '.join(self.widened)}" if self.widened else ""
         spark = "; ".join(f"Spark read the rows once more and wrote them, because tasks could not ({why})" for why in self.not_by_tasks)
-        texts = (reread, spark, wide, self.nulled.warning, aside, behind, blank, self.unknown.warning, self.columns.warning)
+        texts = (
+            reread,
+            spark,
+            bounds_text(self.corrected_bounds),
+            wide,
+            self.nulled.warning,
+            aside,
+            behind,
+            blank,
+            self.unknown.warning,
+            self.columns.warning,
+        )
         return "; ".join(filter(None, texts))
+
+
+def bounds_text(files: int) -> str:
+    """Returns what a run says of files whose bounds of decimals it has corrected in the table's log, "" if there were none.
+
+    >>> bounds_text(1)
+    "the Delta log's bounds of decimals were wrong for 1 data file, by an earlier version, and are corrected: see docs/recover.md"
+    """
+    which = f"{files:,} data file{'' if files == 1 else 's'}"
+    said = f"the Delta log's bounds of decimals were wrong for {which}, by an earlier version, and are corrected: see docs/recover.md"
+    return said if files else ""
 
 
 class Outcome(enum.StrEnum):

@@ -7,7 +7,7 @@ JVM in the same machine: `can_commit` says whether there is one. How the classes
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files as resources
 from typing import Any, Final
 
@@ -170,6 +170,35 @@ def commit_files(session: SparkSession, operation: Operation, files: Sequence[Da
         return None
     transaction.add(files)
     return transaction.commit_append(record)
+
+
+def commit_statistics(session: SparkSession, path: str, corrected: Callable[[int], Sequence[Mapping[str, Any]]]) -> int:
+    """Commits files' entries again that differ in their statistics alone, as Delta's own computation of statistics does; no row changes.
+
+    Args:
+        session: Whose JVM commits.
+        path: The table.
+        corrected: Returns the entries, for the version that the transaction reads; with none nothing is committed.
+
+    Returns:
+        Of how many files.
+
+    Raises:
+        PySparkException: Delta found a conflict. A file that somebody has removed meanwhile must not come back.
+    """
+    jvm: Any = session._jvm
+    delta, none = jvm.org.apache.spark.sql.delta, _object(jvm.scala, "None$")
+    transaction = delta.DeltaLog.forTable(session._jsparkSession, path).startTransaction(none, none)
+    transaction.readWholeTable()
+    entries = corrected(int(transaction.readVersion()))
+    if entries:
+        actions = jvm.java.util.ArrayList()
+        for entry in entries:
+            actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
+        nothing = _converters(jvm).asScala(jvm.java.util.ArrayList()).toSeq()
+        operation = getattr(delta, "DeltaOperations$ComputeStats")(nothing)  # by its name Delta does not count these files twice
+        transaction.commit(_converters(jvm).asScala(actions).toSeq(), operation)
+    return len(entries)
 
 
 def _number_of(transaction: Any, application: str) -> int:

@@ -12,6 +12,7 @@ from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import TargetNotDeltaError
+from cdc_ops.lake.log.bounds import has_exact_bounds
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
 
 OWNER_PIPELINE: Final = "cdc_ops.pipeline"
@@ -74,6 +75,7 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
         partition_by=tuple((state.metadata or {}).get("partitionColumns") or ()),
         created_by_us=txn_version is None and trail is not None and trail.complete and not trail.changes,
         foreign_changes=trail.changes if trail else (),
+        exact_bounds=has_exact_bounds(state),
     )
 
 

@@ -58,7 +58,7 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
     """
     started = time.monotonic()
     spark = batch.rows.sparkSession
-    ensure_table(spark, operation)
+    corrected = ensure_table(spark, operation)
     done = Executed(nulled=NullifiedValues(counted=not mark_names(batch.rows)))
     with _found_committed(operation), _translated(operation, batch):
         prepared = add_commit_columns(order_changes(operation, batch))
@@ -68,7 +68,7 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
     commit = find_commit(operation.target.path, operation.operation_id)
     if commit is not None:
         applied = done.version == commit.version
-        counts = replace(commit_counts(commit, batch.read_rows), nulled=done.nulled)
+        counts = replace(commit_counts(commit, batch.read_rows), nulled=done.nulled, corrected_bounds=corrected)
         result = replace(
             result,
             outcome=Outcome.APPLIED if applied else Outcome.ALREADY_APPLIED,
@@ -76,7 +76,7 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
             delta_version=commit.version,
             counts=replace(counts, not_by_tasks=(done.not_by_tasks,) if done.not_by_tasks else ()),
             late=commit.record.counts.late,
-            stats=table_stats(operation.target.path, commit.version),
+            stats=replace(table_stats(operation.target.path, commit.version), exact_bounds=True),
         )
     reading = PhaseSeconds(phase=RunPhase.STATISTICS, seconds=time.monotonic() - ended)
     return replace(result, seconds=round(time.monotonic() - started, 3), phases=(*result.phases, reading))

@@ -16,7 +16,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import stat
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -24,6 +23,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from cdc_ops.decode.private_folder import private_folder
 
 KEPT: Final = 3
 """Archives that stay in the folder, 200 MB each: those of other versions of Spark or of the jars."""
@@ -87,28 +88,21 @@ def archive_use(folder: Path | None, jars: Iterable[str], environ: Mapping[str, 
         environ: Environment variables of the JVM.
         writes: Whether this JVM may write one: its job is small, as those that will read it, and does all that they do.
     """
-    if folder is None or _UNSAFE & set(str(folder)):
+    if folder is None:
         return NOTHING
     key = _key(jars, environ)
     if not key:
         return NOTHING
-    path = folder / f"classes-{key}"
+    private = private_folder(folder.absolute(), make=writes)  # a JVM executes what is in an archive
+    if private is None or _UNSAFE & set(str(private)):
+        return NOTHING
+    path = private / f"classes-{key}"
     try:
-        if writes:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_safe(folder):
-            return NOTHING
         if found := _complete(path):
             return ArchiveUse(options=f"-XX:SharedArchiveFile={found} {_QUIET}")
         return _writing(path) if writes else NOTHING
     except OSError:  # the folder is not there, or cannot be read or written: the job goes on without an archive
         return NOTHING
-
-
-def _is_safe(folder: Path) -> bool:
-    """True if nobody else can put a file there: a JVM executes what is in an archive."""
-    found = folder.stat()
-    return found.st_uid in {0, os.getuid()} and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _complete(path: Path) -> Path | None:

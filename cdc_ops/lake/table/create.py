@@ -12,11 +12,13 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
+from cdc_ops.lake.log.bounds import EXACT_BOUNDS, has_exact_bounds
 from cdc_ops.lake.log.data_files import read_rows, read_sizes
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
 from cdc_ops.lake.log.head import OWNER_PIPELINE, OWNER_TABLE, check_empty
 from cdc_ops.lake.sql_text import path_name, text_literal
 from cdc_ops.lake.table.alter import INDEXED, SPECIAL, alter_table, follow_clustering, record_changes, retention_properties
+from cdc_ops.lake.table.bounds import correct_bounds
 from cdc_ops.lake.table.columns import check_columns, column_list, has_statistics
 
 _RESERVED: Final = {
@@ -26,11 +28,15 @@ _RESERVED: Final = {
 _CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
 
-def ensure_table(spark: SparkSession, operation: Operation) -> None:
-    """Creates the table of an operation if it does not exist, and checks its owner and its columns.
+def ensure_table(spark: SparkSession, operation: Operation) -> int:
+    """Creates the table of an operation if it does not exist, and checks its owner and its columns, and that its bounds hide no row.
 
     Creation is a commit of its own, without rows and without transaction id. It names the owner in the table's properties, so that a first
     load that died right after it finds an empty table of its own and goes on (`LakeHead.created_by_us`).
+
+    Returns:
+        Of how many files the log's bounds were corrected (`lake.table.bounds`): a statement would leave files out by wrong ones, and
+        insert a key a second time.
 
     Raises:
         TargetNotDeltaError: the folder holds other files.
@@ -50,6 +56,8 @@ def ensure_table(spark: SparkSession, operation: Operation) -> None:
     if owner != (operation.pipeline, str(operation.table)):
         raise _foreign_error(operation, owner)
     _follow(spark, operation, state)
+    with translated_conflicts(f"the correction of bounds before operation {operation.op_seq} of {operation.table}"):
+        return 0 if has_exact_bounds(state) else correct_bounds(spark, operation.target.path)
 
 
 def _follow(spark: SparkSession, operation: Operation, state: LogState) -> None:
@@ -95,7 +103,7 @@ def creation_properties(operation: Operation) -> dict[str, str]:
         defaults["delta.columnMapping.mode"] = "name"
     defaults |= dict(operation.target.properties)
     defaults |= retention_properties(defaults)
-    return {**defaults, OWNER_PIPELINE: operation.pipeline, OWNER_TABLE: str(operation.table)}
+    return {**defaults, OWNER_PIPELINE: operation.pipeline, OWNER_TABLE: str(operation.table), **dict([EXACT_BOUNDS])}
 
 
 def table_stats(path: str, version: int) -> TableStats:

@@ -1,4 +1,4 @@
-"""Maintenance of a Delta table: OPTIMIZE, PURGE and VACUUM, as far as the plan finds them due. Runs in Spark, under the table's lease."""
+"""Upkeep of a Delta table: bounds, OPTIMIZE, PURGE and VACUUM, as far as the plan finds them due. Runs in Spark, under its lease."""
 
 import time
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from cdc_ops.lake.log.data_files import read_files
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.session import private_session
 from cdc_ops.lake.sql_text import path_name
+from cdc_ops.lake.table.bounds import correct_bounds
 from cdc_ops.lake.table.create import table_stats, translated_conflicts
 
 _OPTIMIZE: Final = "spark.databricks.delta.optimize"
@@ -87,11 +88,14 @@ def _remembered(task: MaintenanceTask, seen: TableStats, upkeep: Upkeep) -> Tabl
         last_upkeep=upkeep,
         upkeep_bytes=stats.upkeep_bytes + upkeep.written_bytes,
         catalog=stats.catalog,
+        exact_bounds=plan.bounds or stats.exact_bounds,
     )
 
 
 def _statements(spark: SparkSession, path: str, plan: MaintenancePlan) -> Iterator[_Done]:
     """Executes what is due, each statement in a session of its own, and yields what it did."""
+    if plan.bounds:  # first: the conditions of OPTIMIZE leave files out by them
+        yield _Done(did=_corrected(correct_bounds(spark, path)))
     until = time.monotonic() + plan.max_duration.total_seconds() if plan.max_duration else None
     for rewrite in plan.rewrites:
         if until is not None and time.monotonic() >= until:
@@ -102,6 +106,10 @@ def _statements(spark: SparkSession, path: str, plan: MaintenancePlan) -> Iterat
         yield _rewritten(spark, "PURGE", f"REORG TABLE {path_name(path)} APPLY (PURGE)", {})
     if plan.vacuum:
         yield _vacuum(spark, path, plan.vacuum)
+
+
+def _corrected(files: int) -> str:
+    return f"bounds of decimals corrected for {files:,} files" if files else "bounds of decimals checked"
 
 
 def _settings(rewrite: Rewrite) -> dict[str, str]:

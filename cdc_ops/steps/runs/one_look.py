@@ -144,7 +144,7 @@ class _Look:
                 equal = compare(seen.state, head) is LedgerStatus.EQUAL
             except CdcError:
                 continue
-            if equal:
+            if equal and (head is None or head.exact_bounds or not config.settings.upkeep.maintenance.enabled):
                 found.append(_Candidate(config=config, seen=seen, base=TableHead(state=seen.state, head=head)))
         return found
 

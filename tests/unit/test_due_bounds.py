@@ -1,0 +1,86 @@
+"""A table whose log may have wrong bounds of decimals is due for upkeep at once, and only until somebody has looked."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cdc_ops.core.maintenance import MaintenancePolicy, TableStats
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.lake.log.bounds import EXACT_BOUNDS, corrected_entries, has_exact_bounds, uncertain_files
+from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.steps import maintain as module
+from cdc_ops.steps.maintain import due_maintenance
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STATS = TableStats(delta_version=0, files=1, size_bytes=1, vacuumed_at=NOW)
+
+
+def table(path: Path, kind: str, **properties: str) -> str:
+    fields = [{"name": "k", "type": kind, "nullable": True, "metadata": {}}]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    metadata = {"id": "x", "schemaString": schema, "partitionColumns": [], "configuration": properties, "format": {"provider": "parquet"}}
+    (path / "_delta_log").mkdir()
+    (path / "_delta_log" / f"{0:020d}.json").write_text(json.dumps({"metaData": metadata}) + "\n")
+    return str(path)
+
+
+def due(path: str, monkeypatch: pytest.MonkeyPatch, stats: TableStats = STATS, policy: MaintenancePolicy | None = None) -> list[str]:
+    monkeypatch.setattr(module, "event_history", lambda *_: None)
+    store = SimpleNamespace(now=lambda: NOW, stats=lambda *_: stats, table_state=lambda *_: SimpleNamespace(generation=1))
+    settings = SimpleNamespace(upkeep=SimpleNamespace(maintenance=policy or MaintenancePolicy()))
+    config = SimpleNamespace(pipeline="shop", table=TableName(schema="shop", name="orders"), path=path, settings=settings)
+    context = SimpleNamespace(store=store, pipeline=SimpleNamespace(name="shop"))
+    return [
+        reason for task in due_maintenance(cast(Any, context), (cast(Any, config),)) for reason in task.plan.reasons if task.plan.bounds
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "exact"),
+    [
+        ("decimal(38,18)", False),
+        ("decimal(16,1)", False),
+        ("decimal(15,4)", True),
+        ("decimal(38,0)", True),
+        ("double", True),
+        ("long", True),
+    ],
+)
+def test_decimals_of_more_than_15_digits_may_have_been_written_wrong(tmp_path: Path, kind: str, exact: bool) -> None:
+    assert has_exact_bounds(DeltaLog(table(tmp_path, kind)).now().state) is exact
+
+
+def test_upkeep_is_due_until_somebody_has_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table(tmp_path, "decimal(38,18)")
+    assert due(path, monkeypatch) == ["an earlier version may have written wrong bounds of decimals"]
+    assert not due(path, monkeypatch, replace(STATS, exact_bounds=True))
+    assert not due(path, monkeypatch, policy=MaintenancePolicy(enabled=False))
+    assert not due(str(tmp_path / "none"), monkeypatch)
+
+
+def test_a_table_that_says_that_they_are_exact_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not due(table(tmp_path, "decimal(38,18)", **dict([EXACT_BOUNDS])), monkeypatch)
+
+
+def test_only_files_with_deleted_rows_are_uncertain_and_bounds_of_a_file_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+    path = table(tmp_path, "decimal(38,18)")
+    state, stats = (
+        DeltaLog(path).now().state,
+        '{"numRecords":1,"minValues":{"k":1E16,"n":1},"maxValues":{"k":1E16,"n":1},"tightBounds":false}',
+    )
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
+    adds = [
+        {"path": "plain.parquet", "stats": stats},
+        {"path": "none.parquet", "stats": None, "deletionVector": vector},
+        {"path": "gone.parquet", "stats": stats, "deletionVector": vector, "dataChange": True},
+    ]
+    files = uncertain_files(state, adds)
+    assert [file["path"] for file in files] == ["gone.parquet"]
+    [right] = corrected_entries(path, state, files)
+    assert right["stats"] == '{"numRecords":1,"minValues":{"n":1},"maxValues":{"n":1},"tightBounds":false}'
+    assert right["dataChange"] is False
