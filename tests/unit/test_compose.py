@@ -95,13 +95,6 @@ def test_every_mounted_path_is_in_the_repository() -> None:
     assert [path for path in sorted(mounted_paths()) if not (ROOT / path).exists()] == []
 
 
-def test_every_file_that_the_image_copies_is_in_the_repository() -> None:
-    dockerfile = (ROOT / "docker/airflow.Dockerfile").read_text("utf-8")
-    copied = [path for line in re.findall(r"^COPY (?:--\S+ )?(.+)$", dockerfile, re.MULTILINE) for path in line.split()[:-1]]
-    assert copied
-    assert [path for path in copied if not (ROOT / path).exists()] == []
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_service_waits_only_for_what_can_be_waited_for(name: str) -> None:
     for other, wait in SERVICES[name].get("depends_on", {}).items():
