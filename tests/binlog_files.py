@@ -19,12 +19,13 @@ class BinlogWriter:
     checksums: bool = True
     server_id: int = 1
     time: int = 1_700_000_000
+    created: int = 0
     data: bytearray = field(default_factory=lambda: bytearray(MAGIC))
     offsets: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         sizes = bytes(range(1, 172))
-        body = struct.pack("<H50sIB", 4, self.version.encode(), 0, 19) + sizes + bytes((int(self.checksums),))
+        body = struct.pack("<H50sIB", 4, self.version.encode(), self.created, 19) + sizes + bytes((int(self.checksums),))
         self.event(EventType.FORMAT_DESCRIPTION, body, checksum=True)
 
     def event(self, kind: int, body: bytes, *, flags: int = 0, checksum: bool | None = None, artificial_end: int | None = None) -> int:
@@ -39,6 +40,18 @@ class BinlogWriter:
 
     def gtid(self, number: int, *, flags: int = 12) -> int:
         return self.event(EventType.MARIADB_GTID, struct.pack("<QIB6x", number, 0, flags))
+
+    def anonymous(self, *rows: tuple[int, str | None]) -> None:
+        """Inserts rows and commits, as MySQL does without GTIDs."""
+        self.event(EventType.ANONYMOUS_GTID, bytes(1 + 16) + struct.pack("<QBQQ", 0, 2, 0, 1) + (self.time * 10**6).to_bytes(7, "little"))
+        self.query("BEGIN")
+        self.table_map()
+        self.rows(EventType.WRITE_ROWS, *rows)
+        self.commit()
+
+    def no_gtids(self) -> int:
+        """What a MySQL without GTIDs says of the transactions before the file."""
+        return self.event(EventType.PREVIOUS_GTIDS, struct.pack("<Q", 0))
 
     def gtid_list(self, *last: tuple[int, int, int]) -> int:
         return self.event(EventType.MARIADB_GTID_LIST, struct.pack("<I", len(last)) + b"".join(struct.pack("<IIQ", *one) for one in last))

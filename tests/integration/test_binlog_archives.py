@@ -3,7 +3,7 @@
 import gzip
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -51,6 +51,14 @@ class Archive:
             else:
                 shutil.copyfile(source, plain)
         return sorted(self.folder.iterdir())
+
+    def active(self) -> str:
+        """The file that the server is writing."""
+        return self._names()[-1]
+
+    def skip(self, name: str) -> None:
+        """Takes a file for copied."""
+        self._copied.add(name)
 
     def _names(self) -> list[str]:
         return [str(row[0]) for row in self.server.execute("SHOW BINARY LOGS")]
@@ -212,3 +220,53 @@ def test_a_file_that_is_missing_swapped_or_of_another_server_stops_the_table(wor
     last.write_bytes(right)
     run(world)
     assert_equal(world)
+
+
+@pytest.fixture
+def without_gtids(mysql: DatabaseServer) -> Iterator[DatabaseServer]:
+    """A MySQL as it is before 9.x gives GTIDs by default."""
+    modes = ("ON", "ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF")
+    before = str(mysql.execute("SELECT @@gtid_mode")[0][0])
+    for mode in modes[modes.index(before) + 1 :]:
+        mysql.execute(f"SET GLOBAL gtid_mode = {mode}")
+    yield mysql
+    for mode in modes[modes.index(before) : -1][::-1]:
+        mysql.execute(f"SET GLOBAL gtid_mode = {mode}")
+
+
+@pytest.mark.usefixtures("without_gtids")
+@pytest.mark.parametrize("server", ["mysql"], indirect=True)
+@pytest.mark.parametrize("decoder", ["auto"], indirect=True)
+def test_without_gtids_an_early_copy_is_a_gap_and_files_of_a_reset_server_are_refused(world: World, tmp_path: Path) -> None:
+    world.sql("CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(9))", "INSERT INTO items VALUES (1, 'a')")
+    archive = Archive(world.server, tmp_path / "binlogs")
+    world.sql("UPDATE items SET name = 'b'")
+    archive.copy()
+    run(world)  # the snapshot
+    run(world)
+    world.sql("UPDATE items SET name = 'c'")
+    early = archive.active()
+    (tmp_path / "binlogs" / early).write_bytes((world.server.data / early).read_bytes())  # copied while it is open
+    world.sql("INSERT INTO items VALUES (2, 'x')", "UPDATE items SET name = 'd' WHERE id = 1")
+    archive.flush()
+    archive.skip(early)
+    world.sql("INSERT INTO items VALUES (3, 'y')")
+    archive.copy()
+    report = world.run()
+    assert not report.failures
+    assert "has a gap" in report.runs[0].messages.alert
+    assert world.lake("items", "id, name") == [(1, "c")]
+    (tmp_path / "binlogs" / early).write_bytes((world.server.data / early).read_bytes())
+    run(world)
+    run(world)
+    assert world.lake("items", "id, name") == world.source("items", "id, name")
+
+    for path in (tmp_path / "binlogs").iterdir():
+        path.rename(path.with_name(path.name.removesuffix(".gz")))  # told by their first bytes
+    run(world)
+    world.server.execute("RESET BINARY LOGS AND GTIDS")
+    world.sql("UPDATE items SET name = 'lost'", "INSERT INTO items VALUES (4, 'z')", "DELETE FROM items WHERE id = 2")
+    archive.flush()
+    for name in ("binlog.000001", early):  # numbers begin anew
+        shutil.copyfile(world.server.data / "binlog.000001", tmp_path / "binlogs" / name)
+    assert "was replaced by a binlog of another sequence" in failure(world)

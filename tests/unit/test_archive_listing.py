@@ -62,6 +62,13 @@ def test_binlogs_near_a_new_digit_are_listed_from_the_beginning() -> None:
     assert after(990_000) == after(999_999) == ""
 
 
+def test_a_folder_of_binlogs_that_one_call_lists_is_listed_as_a_whole_so_that_replaced_ones_are_seen_at_once() -> None:
+    mark = ArchiveWatermark(streams=(PartitionWatermark(stream="db1/mysql-bin", to=(500, 0)),))
+    for count, after in ((999, ""), (1000, "db1/mysql-bin.00050")):
+        files = names(Layout.BINLOG, *(f"db1/mysql-bin.{number:06}" for number in range(1, count + 1)))
+        assert [part.after for part in next_ranges(files, mark, listed=EVERYTHING)] == [after]
+
+
 @pytest.mark.parametrize(
     "paths",
     [

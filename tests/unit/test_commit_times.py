@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from cdc_ops.core.binlog.event_stream import EventStream
 from cdc_ops.core.binlog.events import EventType
-from cdc_ops.core.binlog.file_scan import GTIDS, read_gtid
+from cdc_ops.core.binlog.file_scan import GTIDS
+from cdc_ops.core.binlog.transaction_events import read_gtid
 from cdc_ops.formats.fast_binlog.commit_times import CommitTimes
 from tests.binlog_files import BinlogWriter
 

@@ -3,48 +3,29 @@
     FileScan -> facts_of -> BinlogFacts ... -> check_sequence
 
 That a file follows the one before is proven by what both say: the name in ROTATE, and the transactions that the begin of the later one
-lists (PREVIOUS_GTIDS, GTID_LIST) against those at the end of the earlier one. Numbers alone would not show another server's file.
+lists (PREVIOUS_GTIDS, GTID_LIST) against those at the end of the earlier one. Numbers alone would not show another server's file. Where
+transactions have no GTIDs, the server's clock and the ends of files are the proof, and what they do not prove is a gap.
 """
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
 
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.file_names import BinlogName, Layout, parse_name
 from cdc_ops.core.binlog.event_stream import FileEnd
 from cdc_ops.core.binlog.file_scan import FileScan
-from cdc_ops.core.binlog.gtids import GtidSet
+from cdc_ops.core.binlog.gtids import GtidSet, MariaDbGtids
 from cdc_ops.errors import ArchiveFileError, ArchiveOrderError, BinlogCutError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BinlogFacts:
-    """What one file says.
-
-    Args:
-        path: Relative to the archive.
-        size: Length of its content.
-        complete_to: The offset behind the last whole transaction.
-        end: How it ends.
-        next_name: The name of the next file, if it ends with ROTATE.
-        before: Server and transactions of earlier files, as its begin lists them; "" = it lists none.
-        after: Those, and the transactions of this file.
-        transactions: How many it has.
-    """
-
-    path: str
-    size: int
-    complete_to: int
-    end: FileEnd
-    next_name: str
-    before: str
-    after: str
-    transactions: int
+SAME_MOMENT: Final = 5
+"""Seconds that may lie between the end of a file and the begin of the next one. MySQL 9.7 and MariaDB 11.4 write the same second."""
 
 
 def facts_of(path: str, scan: FileScan) -> BinlogFacts:
     """Returns what a scanned file says."""
-    before, after = (_gtids(scan.server_id, gtids) for gtids in (scan.gtids_before, scan.gtids_after))
+    before, after = (text_of_gtids(scan.server_id, gtids) for gtids in (scan.gtids_before, scan.gtids_after))
     return BinlogFacts(
         path=path,
         size=scan.size,
@@ -54,12 +35,22 @@ def facts_of(path: str, scan: FileScan) -> BinlogFacts:
         before=before,
         after=after,
         transactions=len(scan.ends),
+        numbered=scan.gtids_after is not None and (isinstance(scan.gtids_after, MariaDbGtids) or 0 < len(scan.ends) <= scan.numbered),
+        server_id=scan.server_id,
+        begun=scan.begun,
+        closed=scan.last_time,
+        started=bool(scan.description.created),
     )
 
 
-def _gtids(server_id: int, gtids: GtidSet | None) -> str:
-    """Server and transactions as one text, by which files are told apart."""
+def text_of_gtids(server_id: int, gtids: GtidSet | None) -> str:
+    """Returns server and transactions as one text, by which files are told apart; "" if a file lists none."""
     return f"server {server_id}; {gtids}" if gtids is not None else ""
+
+
+def lists_transactions(gtids: str) -> bool:
+    """Returns whether a text of `BinlogFacts.after` lists any: a server without GTIDs lists none."""
+    return bool(gtids.partition("; ")[2])
 
 
 def follows(after: str, before: str) -> bool:
@@ -70,6 +61,58 @@ def follows(after: str, before: str) -> bool:
         before: At the begin of the later file, as `BinlogFacts.before`; empty = nothing is known.
     """
     return not after or not before or after == before
+
+
+def why_not_next(first: BinlogFacts, second: BinlogFacts) -> str:
+    """Returns what shows that a file is not the one that the server wrote after another one; "" if nothing does.
+
+    With GTIDs the transactions decide. Without them the times do: a server that closes a file begins the next one in the same second of its
+    clock, and one that was shut down begins a file with its start.
+    """
+    if not follows(first.after, second.before):
+        return f"the one ends with {first.after}, and the other begins with {second.before}"
+    if has_proof_by_gtids(first, second) or first.end is FileEnd.NONE:
+        return ""
+    if first.server_id and second.server_id and first.server_id != second.server_id:
+        return f"the one was written by the server {first.server_id}, and the other by the server {second.server_id}"
+    if first.end is FileEnd.STOP and not second.started:
+        return "the one ends with a shutdown of the server, and the other does not begin with its start"
+    late = second.begun - first.closed
+    if late < -SAME_MOMENT or (first.end is FileEnd.ROTATE and late > SAME_MOMENT):
+        return f"the one was closed at {_instant(first.closed)}, and the other begun at {_instant(second.begun)}, by the server's clock"
+    return ""
+
+
+def is_proven_whole(file: BinlogFacts, following: BinlogFacts | None, *, is_checked_copy: bool) -> bool:
+    """Returns whether a file is known to hold all that its server wrote into it.
+
+    A file without an end is one that a crash left so, or a copy that was taken while the server wrote it. GTIDs tell these apart, and the
+    archiver, which compares a copy with the length at the server; without both nothing does.
+
+    Args:
+        file: The file.
+        following: The file of the next number, if it is there.
+        is_checked_copy: The archiver has copied it.
+    """
+    if file.end is not FileEnd.NONE:
+        return True
+    if following is None:
+        return file.numbered
+    return has_proof_by_gtids(file, following) or (is_checked_copy and following.started)
+
+
+def has_proof_by_gtids(first: BinlogFacts, second: BinlogFacts) -> bool:
+    """Returns whether the transactions that two files list show that none is missing between them."""
+    return first.numbered and bool(first.after) and bool(second.before)
+
+
+def begins_alike(one: BinlogFacts, other: BinlogFacts) -> bool:
+    """Returns whether two files of the same number are the same file, or one a longer copy of the other."""
+    return (one.server_id, one.begun, one.before) == (other.server_id, other.begun, other.before)
+
+
+def _instant(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def binlog_name(path: str) -> BinlogName:
@@ -110,8 +153,7 @@ def check_sequence(files: Iterable[BinlogFacts]) -> None:
             raise _foreign(second.path, first.path, "they lie in different folders, or have different names: two servers")
         if next_name.number != name.number + 1:
             continue  # a gap: the proof by numbers finds it
-        if not follows(first.after, second.before):
-            why = f"the one ends with {first.after}, and the other begins with {second.before}"
+        if why := why_not_next(first, second):
             raise _foreign(second.path, first.path, why)
 
 

@@ -19,6 +19,9 @@ EVERYTHING: Final = (ListedRange(),)
 ROOM: Final = 100
 """A number that is within 1 % of needing one more digit is not started after: the next name may sort before it."""
 
+ONE_CALL: Final = 1000
+"""Files that object stores list in one call."""
+
 
 class Scope(enum.StrEnum):
     """The extent of a listing."""
@@ -50,7 +53,12 @@ def due_scope(mark: ListingMark | None, clock: datetime, full_listing_interval: 
     return Scope.INCREMENTAL
 
 
-def next_ranges(names: Iterable[FileName], watermark: ArchiveWatermark, lookback: timedelta = timedelta(days=1)) -> tuple[ListedRange, ...]:
+def next_ranges(
+    names: Iterable[FileName],
+    watermark: ArchiveWatermark,
+    lookback: timedelta = timedelta(days=1),
+    listed: Iterable[ListedRange] = (),
+) -> tuple[ListedRange, ...]:
     """Returns the ranges of the next listing, `EVERYTHING` where names do not sort by position.
 
     Args:
@@ -58,8 +66,11 @@ def next_ranges(names: Iterable[FileName], watermark: ArchiveWatermark, lookback
         watermark: What is complete.
         lookback: With a time partitioner, and with AWS DMS: how long after its hour or day a folder may still get files. What comes
             later is found by the full listing.
+        listed: What was listed as a whole, for these names. A folder of so few binlogs that one call lists them is listed as a whole
+            again: binlogs that are copied over old names are seen at once.
     """
     known = tuple(names)
+    whole = tuple(part.prefix for part in listed if not part.after)
     if known and all(isinstance(name, DmsName) for name in known):
         return _by_date([name for name in known if isinstance(name, DmsName)], lookback)
     by_folder: dict[str, list[KafkaName | BinlogName]] = {}
@@ -73,7 +84,12 @@ def next_ranges(names: Iterable[FileName], watermark: ArchiveWatermark, lookback
         return _by_time(by_folder, lookback)
     if any(len({(name.stream, type(name)) for name in found}) > 1 for found in by_folder.values()):
         return EVERYTHING  # several streams in one folder: a name of one says nothing of the others
-    return tuple(_after_watermark(folder, found, watermark) for folder, found in sorted(by_folder.items()))
+    return tuple(
+        ListedRange(prefix=f"{folder}/" if folder else "")
+        if isinstance(found[0], BinlogName) and len(found) < ONE_CALL and any(folder.startswith(prefix.rstrip("/")) for prefix in whole)
+        else _after_watermark(folder, found, watermark)
+        for folder, found in sorted(by_folder.items())
+    )
 
 
 def _after_watermark(folder: str, names: list[KafkaName | BinlogName], watermark: ArchiveWatermark) -> ListedRange:

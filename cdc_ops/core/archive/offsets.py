@@ -8,6 +8,8 @@ such. Intervals are half-open: `[low, high)`.
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
+
 Position = tuple[int, ...]
 
 
@@ -110,12 +112,14 @@ class ArchiveWatermark:
         gtids: Of binlogs: the server that wrote the last one, and all transactions up to its end; "" for other archives.
         accepted: Gaps that were signed off and passed, so that the decision survives the ledger.
         newest: The newest change of each stream that the table has, sorted by name.
+        last_binlog: What the last binlog says of itself; None for other archives, and where it is not known.
     """
 
     streams: tuple[PartitionWatermark, ...] = ()
     gtids: str = ""
     accepted: tuple[AcceptedGap, ...] = ()
     newest: tuple[LastEvent, ...] = ()
+    last_binlog: BinlogFacts | None = None
 
     def position_of(self, stream: str) -> Position | None:
         """Returns the position up to which a stream is complete, None if none of it was read yet."""
@@ -174,4 +178,5 @@ def advanced(before: ArchiveWatermark, reached: tuple[PartitionWatermark, ...], 
         gtids=before.gtids,
         accepted=tuple(dict.fromkeys((*before.accepted, *used))),
         newest=before.newest,
+        last_binlog=before.last_binlog,
     )

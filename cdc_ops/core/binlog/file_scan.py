@@ -13,23 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc_ops.core.binlog import refusals
-from cdc_ops.core.binlog.byte_reader import ByteReader, MalformedBytesError
-from cdc_ops.core.binlog.control_events import (
-    ROLLBACK_ALTER,
-    START_ALTER,
-    Gtid,
-    read_mariadb_gtid,
-    read_mysql_gtid,
-    read_query,
-    read_rotate,
-    read_tagged_gtid,
-)
+from cdc_ops.core.binlog.byte_reader import MalformedBytesError
+from cdc_ops.core.binlog.control_events import read_query, read_rotate
 from cdc_ops.core.binlog.event_stream import EventStream, FileEnd, RawEvent, Read
 from cdc_ops.core.binlog.events import EventFlag, EventType, FormatDescription, name_of
 from cdc_ops.core.binlog.gtids import GtidSet, MariaDbGtids, MySqlGtids
 from cdc_ops.core.binlog.statements import StatementKind, kind_of, savepoint_of, xid_of
-
-Xid = tuple[bytes, bytes, int]
+from cdc_ops.core.binlog.transaction_events import Xid, read_gtid, read_xa_prepare
 
 GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 QUERIES: Final = frozenset({EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED})
@@ -69,6 +59,8 @@ class FileScan:
         first_time: Seconds since 1970 in UTC of the first event with a time; 0 = there is none.
         last_time: Of the last one.
         may_define: True if it has statements that define tables, or compressed transactions, which may have some.
+        begun: Seconds since 1970 in UTC at which the file was begun.
+        numbered: How many transactions have a GTID.
     """
 
     description: FormatDescription
@@ -84,6 +76,8 @@ class FileScan:
     first_time: int
     last_time: int
     may_define: bool = True
+    begun: int = 0
+    numbered: int = 0
 
 
 @dataclass(slots=True)
@@ -110,6 +104,8 @@ class _State:
     times: list[int] = field(default_factory=list)
     server_id: int = 0
     may_define: bool = False
+    begun: int = 0
+    numbered: int = 0
 
 
 def scan_file(file: str, read: Read) -> FileScan:
@@ -152,6 +148,7 @@ class PlainEvents:
         first_time: Seconds since 1970 in UTC of the first event with a time; 0 = there is none.
         last_time: Of the last one.
         server_id: The first server that one of them names; 0 = none does.
+        numbered: How many of the transactions that began have a GTID.
     """
 
     end: int
@@ -162,6 +159,7 @@ class PlainEvents:
     first_time: int
     last_time: int
     server_id: int
+    numbered: int
 
 
 class TransactionScan:
@@ -209,6 +207,7 @@ class TransactionScan:
             self._saw(events.first_time, events.last_time)
         state.server_id = state.server_id or events.server_id
         state.ends.extend(events.ends)
+        state.numbered += events.numbered
         if state.gtids_after is not None:
             state.gtids_after = state.gtids_after.joined(events.gtids)
         if events.open_at is None:
@@ -244,6 +243,8 @@ class TransactionScan:
             first_time=state.times[0] if state.times else 0,
             last_time=state.times[1] if state.times else 0,
             may_define=state.may_define,
+            begun=state.begun,
+            numbered=state.numbered,
         )
 
     def _saw(self, first: int, last: int) -> None:
@@ -273,7 +274,7 @@ class TransactionScan:
         kind, state = event.header.type, self.state
         match kind:
             case EventType.FORMAT_DESCRIPTION:
-                return
+                state.begun = event.header.time
             case EventType.PREVIOUS_GTIDS:
                 state.gtids_before = state.gtids_after = MySqlGtids.read(event.body)
             case EventType.MARIADB_GTID_LIST:
@@ -298,6 +299,7 @@ class TransactionScan:
             raise refusals.damaged(self._file, event.offset, "a transaction begins within another one")
         gtid = read_gtid(event)
         self.state.open = _Open(event.offset, begun=event.header.type == EventType.MARIADB_GTID and not gtid.standalone)
+        self.state.numbered += bool(gtid.text)
         if gtid.text and self.state.gtids_after is not None:
             if isinstance(self.state.gtids_after, MariaDbGtids) != (event.header.type == EventType.MARIADB_GTID):
                 raise refusals.damaged(self._file, event.offset, "GTIDs of MySQL and of MariaDB stand in one file")
@@ -368,30 +370,3 @@ class TransactionScan:
         if span is not None and not committed:
             self.state.dropped.append(span)
         self._end(event)
-
-
-def read_gtid(event: RawEvent) -> Gtid:
-    """Reads any of the events that begin a transaction.
-
-    Raises:
-        MalformedBytesError: its bytes do not fit.
-    """
-    match event.header.type:
-        case EventType.MARIADB_GTID:
-            return read_mariadb_gtid(event.body, event.header.server_id)
-        case EventType.GTID_TAGGED:
-            return read_tagged_gtid(event.body)
-        case kind:
-            return read_mysql_gtid(event.body, anonymous=kind == EventType.ANONYMOUS_GTID)
-
-
-def is_not_applied(gtid: Gtid) -> bool:
-    """True for the begin of an ALTER TABLE in two phases of MariaDB, and for its failure: the statement counts when it is committed."""
-    return bool(gtid.alter & (START_ALTER | ROLLBACK_ALTER))
-
-
-def read_xa_prepare(body: bytes) -> tuple[bool, Xid]:
-    """Returns whether an XA_PREPARE event is a commit in one phase, and the name of the distributed transaction."""
-    reader = ByteReader(body)
-    one_phase, form, first, second = reader.u8(), reader.u32(), reader.u32(), reader.u32()
-    return bool(one_phase), (reader.take(first), reader.take(second), form)

@@ -20,8 +20,9 @@ from cdc_ops.core.binlog.byte_reader import ByteReader, MalformedBytesError
 from cdc_ops.core.binlog.control_events import Gtid, read_query
 from cdc_ops.core.binlog.event_stream import EventStream, RawEvent
 from cdc_ops.core.binlog.events import HEADER_SIZE, EventHeader, EventType, name_of, read_header
-from cdc_ops.core.binlog.file_scan import GTIDS, QUERIES, ROWS, FileScan, is_not_applied, read_gtid, scan_file
+from cdc_ops.core.binlog.file_scan import GTIDS, QUERIES, ROWS, FileScan, scan_file
 from cdc_ops.core.binlog.statements import StatementKind, kind_of
+from cdc_ops.core.binlog.transaction_events import is_not_applied, read_gtid
 from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.formats.binlog.files import LARGEST_WINDOW, Open, unpacked
 from cdc_ops.formats.binlog.rows import STATEMENT_END, Image, TableReader, read_rows, table_id_of

@@ -6,7 +6,7 @@ import numpy as np
 
 from cdc_ops.core.binlog.event_stream import RawEvent
 from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, EventType, read_header
-from cdc_ops.core.binlog.file_scan import read_gtid
+from cdc_ops.core.binlog.transaction_events import read_gtid
 from cdc_ops.decode.compiler import Bytes, Int64s
 
 _SECOND: Final = 1_000_000

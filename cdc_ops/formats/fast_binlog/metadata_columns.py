@@ -23,8 +23,9 @@ import pyarrow as pa
 
 from cdc_ops.core.binlog.control_events import Gtid
 from cdc_ops.core.binlog.event_stream import EventStream, RawEvent
-from cdc_ops.core.binlog.file_scan import GTIDS, read_gtid
+from cdc_ops.core.binlog.file_scan import GTIDS
 from cdc_ops.core.binlog.gtids import GtidSet, MariaDbGtids, MySqlGtids, parse_gtids
+from cdc_ops.core.binlog.transaction_events import read_gtid
 from cdc_ops.errors import IncompleteRowError
 from cdc_ops.formats.binlog.decoder import BinlogFile
 from cdc_ops.formats.fast_binlog.change_batches import Changes

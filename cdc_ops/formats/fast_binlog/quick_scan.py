@@ -87,6 +87,7 @@ class _Walk:
             first_time=int(state[ScanPlace.FIRST_TIME]),
             last_time=int(state[ScanPlace.LAST_TIME]),
             server_id=int(state[ScanPlace.SERVER]),
+            numbered=int(state[ScanPlace.GTIDS]),
         )
 
 

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.archive.binlog_sequence import BinlogFacts, binlog_name, check_sequence, facts_of
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlog_sequence import binlog_name, check_sequence, facts_of
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError, from_payload
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile
@@ -78,7 +79,15 @@ def open_binlogs(spark: SparkSession, files: Sequence[RecordFile], options: Mapp
 
 def lines_of(facts: BinlogFacts) -> FileLines:
     """Returns what a file holds; its lines are its transactions."""
-    return FileLines(path=facts.path, partition=None, start_offset=None, lines=facts.transactions, before=facts.before, after=facts.after)
+    return FileLines(
+        path=facts.path,
+        partition=None,
+        start_offset=None,
+        lines=facts.transactions,
+        before=facts.before,
+        after=facts.after,
+        binlog=facts,
+    )
 
 
 def binlog_records(spark: SparkSession, opened: Binlogs) -> DataFrame:

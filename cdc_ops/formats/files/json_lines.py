@@ -18,6 +18,7 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.file_names import Compression, split_extension
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
@@ -72,6 +73,7 @@ class FileLines:
         blank: The number of empty lines among them: records without a value.
         before: Of a binlog: its server, and the transactions of earlier files; empty = it does not say.
         after: Of a binlog: those, and its own.
+        binlog: Of a binlog: all that it says of itself.
     """
 
     path: str
@@ -81,6 +83,7 @@ class FileLines:
     blank: int = 0
     before: str = ""
     after: str = ""
+    binlog: BinlogFacts | None = None
 
     @property
     def end_offset(self) -> int | None:

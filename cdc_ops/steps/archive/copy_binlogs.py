@@ -7,7 +7,6 @@ Nothing is remembered between runs: the names in the archive say what is there. 
 
 import hashlib
 import io
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -41,11 +40,8 @@ from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.text import size_text
 from cdc_ops.errors import ArchiveGapError, ConfigError
 from cdc_ops.sources.mysql.binlogs.server import BinlogServer, ServerIdentity
+from cdc_ops.steps.archive.replaced_binlogs import BEGINNING, beginning_of
 
-BEGINNING: Final = 64 * 1024
-"""Bytes by which a binlog is recognised: its format, the transactions before it, and the first ones in it."""
-_PACKED_BEGINNING: Final = 16 * BEGINNING
-"""Bytes that are read of an archived one: its beginning, whether that is compressed, or is long."""
 _BLOCK: Final = 256 * 1024
 """Bytes that are written at once: events are small and many."""
 _READABLE: Final = (Compression.NONE, Compression.GZIP, Compression.ZSTD)
@@ -222,7 +218,7 @@ def _recognise(work: _Work, plan: CopyPlan) -> None:
     """
     if plan.recognised_by is not None:
         copy, file = plan.recognised_by
-        begins_alike = same_beginning(_beginning(work.archive, copy.name), work.server.beginning(file.name, BEGINNING))
+        begins_alike = same_beginning(beginning_of(work.archive, copy.name), work.server.beginning(file.name, BEGINNING))
         if copy.name.compression in _READABLE and not begins_alike:
             raise replaced_error(work.folder, f"{file.name} begins with other bytes in the archive than at the server")
     elif plan.copies:
@@ -230,30 +226,13 @@ def _recognise(work: _Work, plan: CopyPlan) -> None:
         begin = _begin(first, work.server.beginning(first, BEGINNING))
         known = plan.followed
         if known is not None and known.name.compression in _READABLE:
-            before = _begin(known.name.path, _beginning(work.archive, known.name))
+            before = _begin(known.name.path, beginning_of(work.archive, known.name))
             if not follows(before, begin):
                 raise replaced_error(work.folder, f"{first} begins before transactions that the archive has in {known.name.path}")
 
 
 def _begin(name: str, beginning: bytes) -> FileBegin:
     return read_begin(name, io.BytesIO(beginning).read)
-
-
-def _beginning(archive: Archive, name: BinlogName) -> bytes:
-    """Returns the first bytes of an archived binlog as they are uncompressed, b"" if it is compressed in another way than copies are."""
-    packed = archive.head(name.path, _PACKED_BEGINNING)
-    match name.compression:
-        case Compression.NONE:
-            return packed
-        case Compression.GZIP:
-            return zlib.decompressobj(31).decompress(packed, _PACKED_BEGINNING)
-        case Compression.ZSTD:
-            import pyarrow
-
-            with pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd") as stream:
-                return bytes(stream.read(BEGINNING))
-        case _:
-            return b""
 
 
 def _warnings(work: _Work, listed: tuple[ServerBinlog, ...], plan: CopyPlan) -> tuple[str, ...]:
@@ -289,7 +268,7 @@ def _check_other(work: _Work, file: ServerBinlog, path: str, size: int) -> None:
     if (
         there is None
         or there.size != size
-        or not same_beginning(_beginning(work.archive, there.name), work.server.beginning(file.name, BEGINNING))
+        or not same_beginning(beginning_of(work.archive, there.name), work.server.beginning(file.name, BEGINNING))
     ):
         raise replaced_error(work.folder, f"Another process has archived another {file.name} there")
 

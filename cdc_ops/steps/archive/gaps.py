@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from cdc_ops.core.apply.scd import TableStorage
+from cdc_ops.core.archive.binlog_sequence import lists_transactions
 from cdc_ops.core.archive.completeness import GapStatus, MissingEvents, asked_for
 from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap
 from cdc_ops.core.operation.operation import Operation
@@ -70,7 +71,7 @@ def _overlap(one: Gap, other: Gap) -> bool:
 
 def can_heal(archive: ArchiveConfig, state: TableState, stored_as: TableStorage) -> bool:
     """True if a gap in the archive of a table is one that a comparison with the source can stand for; see `heals`."""
-    gtids = bool(state.progress.archive and state.progress.archive.gtids)
+    gtids = bool(state.progress.archive and lists_transactions(state.progress.archive.gtids))
     return archive.on_gap is OnGap.RECONCILE and state.phase is Phase.READY and not stored_as.keeps_versions and not gtids
 
 

@@ -41,6 +41,7 @@ from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.archive.parsed_names import parsed_names
+from cdc_ops.steps.archive.replaced_binlogs import KnownFiles, check_not_replaced
 
 SHOWN: Final = 3
 """Waiting files that a run names."""
@@ -160,6 +161,7 @@ def scan_archive(
     Raises:
         ArchiveUnreachableError: the store does not answer.
         ArchiveFileError: a file's name is not understood, and the rules do not say to leave such files alone.
+        ArchiveOrderError: binlogs that the table has passed were replaced.
     """
     look = _begun(archive, rules, ledger, owner, watermark)
     found = None if full else _incremental(look)
@@ -230,6 +232,8 @@ def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...],
     kept = tuple(name for name in names if name.path not in passed)
     paths = {name.path for name in kept}
     listed = [_hashed_again(look.archive, file, known.get(file.path)) for file in listing.files if file.path in paths]
+    seen = {file.path: file for file in (*listing.files, *listed)}
+    check_not_replaced(look.archive, names, KnownFiles(listed=seen, known=known, since=look.mark.full_at), look.watermark)
     unfinished, ended = _endings(look, kept, known, listing)
     stock = diff_listing(
         listed, known, listing.clock, ArrivalRules(min_file_age=look.rules.files.min_file_age, unfinished=unfinished), ranges
@@ -237,7 +241,7 @@ def _judged(look: _ScanInput, listing: Listing, ranges: tuple[ListedRange, ...],
     decisions = _decisions(look)
     proofs = proofs_of(look.watermark, kept, _covers(kept, stock, known, ended), decisions, look.rules.files.max_offset_gap)
     mark = ListingMark(
-        ranges=merged_ranges(look.mark.ranges, next_ranges(names, look.watermark, look.rules.files.lookback), scope),
+        ranges=merged_ranges(look.mark.ranges, next_ranges(names, look.watermark, look.rules.files.lookback, ranges), scope),
         full_at=listing.clock if scope is Scope.FULL else look.mark.full_at,
         calls=listing.calls,
         files=len(listing.files),

@@ -6,7 +6,8 @@ server's, or was written anew under the same name: the commit of each batch carr
 
 from collections.abc import Callable, Sequence
 
-from cdc_ops.core.archive.binlog_sequence import follows
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlog_sequence import begins_alike, binlog_name, follows, why_not_next
 from cdc_ops.core.archive.file_names import BinlogName
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.errors import ArchiveOrderError
@@ -36,12 +37,35 @@ def transactions_after(log: LogBatch, files: Sequence[FileLines]) -> Callable[[S
             raise _other_server(log, file.path, f"the table stands in {', '.join(item.stream for item in log.before.streams)}")
         if reached == (name.number, 0) and not follows(log.before.gtids, file.before):
             raise _other_server(log, file.path, f"the table has the transactions of {log.before.gtids}, and the file follows {file.before}")
+        if why := _why_not_after(log, file, name):
+            raise _other_server(log, file.path, why)
 
     def after(merged: Sequence[str]) -> str:
         last = [file for file in ordered if file.path in set(merged)]
         return last[-1].after if last else log.before.gtids
 
     return after
+
+
+def last_binlog(log: LogBatch, files: Sequence[FileLines], merged: Sequence[str]) -> BinlogFacts | None:
+    """Returns what the last of the merged binlogs says of itself, or what is known of the one before them."""
+    names = {path: name.number for path, name in names_of(log).items() if isinstance(name, BinlogName)}
+    found = [file for file in files if file.binlog is not None and file.path in names and file.path in set(merged)]
+    return max(found, key=lambda file: names[file.path]).binlog if found else log.before.last_binlog
+
+
+def _why_not_after(log: LogBatch, file: FileLines, name: BinlogName) -> str:
+    """Returns what shows that a file is neither the one that was read last nor the one behind it; "" if nothing does."""
+    last, here = log.before.last_binlog, file.binlog
+    if last is None or here is None:
+        return ""
+    known = binlog_name(last.path)
+    if known.stream != name.stream or known.number not in (name.number, name.number - 1):
+        return ""
+    if known.number == name.number:
+        return "" if begins_alike(last, here) else "it has the name of the binlog that was read last, and begins otherwise"
+    is_next = log.before.position_of(name.stream) == (name.number, 0)
+    return why_not_next(last, here) if is_next else ""
 
 
 def _other_server(log: LogBatch, path: str, why: str) -> ArchiveOrderError:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import Archive
+from cdc_ops.core.archive.binlog_sequence import is_proven_whole
 from cdc_ops.core.archive.file_names import BinlogName, KafkaName
 from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.archive.offsets import OffsetRange, Position
@@ -88,11 +89,20 @@ def placed_names(log: LogBatch) -> dict[str, KafkaName | BinlogName]:
     return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName | BinlogName)}
 
 
-def covers_of_files(files: Iterable[FileLines], names: Mapping[str, KafkaName | BinlogName]) -> tuple[OffsetRange, ...]:
+def covers_of_files(
+    files: Iterable[FileLines], names: Mapping[str, KafkaName | BinlogName], *, are_checked_copies: bool = False
+) -> tuple[OffsetRange, ...]:
     """Returns what files hold by their contents; names without positions cover nothing that could be proven.
 
-    A binlog that was read is whole: one that was not closed is refused when it is opened.
+    A binlog without an end that is not proven to be whole ends behind its last transaction: what may follow there is a gap.
+
+    Args:
+        files: What was read of each.
+        names: What their names say, by path.
+        are_checked_copies: The archiver has copied them.
     """
+    files = tuple(files)
+    binlogs = {(name.stream, name.number): file.binlog for file in files if isinstance(name := names.get(file.path), BinlogName)}
     covers = []
     ends: tuple[Position, Position]
     for file in files:
@@ -101,6 +111,9 @@ def covers_of_files(files: Iterable[FileLines], names: Mapping[str, KafkaName | 
                 ends = (name.start_offset,), (name.start_offset + file.lines,)
             case BinlogName() as name:
                 ends = (name.number, 0), (name.number + 1, 0)
+                following = binlogs.get((name.stream, name.number + 1))
+                if file.binlog and not is_proven_whole(file.binlog, following, is_checked_copy=are_checked_copies):
+                    ends = ends[0], (name.number, file.binlog.complete_to)
             case None:
                 continue
         covers.append(OffsetRange(file=file.path, stream=name.stream, low=ends[0], high=ends[1]))

@@ -43,7 +43,7 @@ from cdc_ops.lake.spark.session import pinned, set_missing
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
 from cdc_ops.lake.staging.shared_folder import write_seen
 from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged
-from cdc_ops.steps.log.binlog_order import transactions_after
+from cdc_ops.steps.log.binlog_order import last_binlog, transactions_after
 from cdc_ops.steps.log.column_drift import AlteredTable, news_columns, statement_of, statements_of
 from cdc_ops.steps.log.event_files import CountedFiles, chosen_format, covers_of_files, open_alone, placed_names, unread
 from cdc_ops.steps.log.event_order import check_order, instant, moment, order_columns
@@ -89,7 +89,7 @@ def land_events(
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
         opened, plain = _opened(spark, operation, log, attempt, archive, readings)
         transactions = transactions_after(log, opened.files)
-        covers = covers_of_files(opened.files, names)
+        covers = covers_of_files(opened.files, names, are_checked_copies=log.archive.copy.is_set)
         proven = after_reading(log, covers, table=str(operation.table))
         watch = watch_of(log, readings.known if readings else None)
         envelopes = _envelopes(spark, operation, log, opened, proven.merged)
@@ -109,7 +109,12 @@ def land_events(
             raise _bad_records(feed, operation.table, seen.bad)
         newest, behind = (log.before.newest, 0) if log.again else check_order(rows_of_files, operation, log, names)
         reading = LogBatchResult.of(
-            watermark=replace(proven.watermark, newest=newest, gtids=transactions(proven.merged)),
+            watermark=replace(
+                proven.watermark,
+                newest=newest,
+                gtids=transactions(proven.merged),
+                last_binlog=last_binlog(log, opened.files, proven.merged),
+            ),
             covers=covers,
             merged=proven.merged,
             gaps=proven.gaps,

@@ -37,7 +37,9 @@ def draft_gap_recovery(request: TableRequest, before: ArchiveWatermark, gaps: tu
         AcceptedGap(stream=gap.stream, low=gap.low, high=gap.high, who=_WHO, at=now, why="the table is compared with its source")
         for gap in first
     )
-    after = advanced(replace(before, gtids=""), tuple(PartitionWatermark(stream=gap.stream, to=gap.high) for gap in first), passed)
+    after = advanced(
+        replace(before, gtids="", last_binlog=None), tuple(PartitionWatermark(stream=gap.stream, to=gap.high) for gap in first), passed
+    )
     operations = [replace(operation, after=replace(operation.after, archive=after)) for operation in draft.operations]
     told = "; ".join(map(str, first))
     alert = f"The archive of {request.table} has a gap: {told}. The table is compared with its source instead ('on_gap: reconcile')."

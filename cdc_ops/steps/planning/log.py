@@ -1,13 +1,14 @@
 """Drafts of the log method: the new files of an archive as one operation; replays of the event history. No Spark here."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.completeness import MissingEvents, gap_error
 from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName, Layout
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile
@@ -27,6 +28,7 @@ from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.steps.archive.frozen_files import check_unchanged
+from cdc_ops.steps.archive.replaced_binlogs import begin_of
 from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 from cdc_ops.steps.planning.gap_recovery import draft_gap_recovery, recovers_by_query
 from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_operation, quarantine_of, staging_of
@@ -53,6 +55,7 @@ def archive_position(request: TableRequest) -> ArchiveWatermark:
     url, scan = _scan(request, ArchiveWatermark())
     finished = {file.path for file in scan.stock.to_read}
     last: dict[str, tuple[int, ...]] = {}
+    binlogs = {name.number: name for name in scan.names if name.path in finished and isinstance(name, BinlogName)}
     for name in scan.names:
         if name.path in finished and isinstance(name, KafkaName | BinlogName):
             start = (name.start_offset,) if isinstance(name, KafkaName) else (name.number, 0)
@@ -64,7 +67,16 @@ def archive_position(request: TableRequest) -> ArchiveWatermark:
             data="Nothing was read or written.",
             next="Let the tool write its first file (Debezium: a heartbeat, or any change of the table), then run again.",
         )
-    return ArchiveWatermark(streams=tuple(PartitionWatermark(stream=stream, to=start) for stream, start in sorted(last.items())))
+    streams = tuple(PartitionWatermark(stream=stream, to=start) for stream, start in sorted(last.items()))
+    return ArchiveWatermark(streams=streams, last_binlog=_begin_of_last(request, url, binlogs) if len(streams) == 1 else None)
+
+
+def _begin_of_last(request: TableRequest, url: str, binlogs: Mapping[int, BinlogName]) -> BinlogFacts | None:
+    """Returns what the begin of the last binlog says, so that another one by its name is told from it; None without binlogs."""
+    if not binlogs:
+        return None
+    with closing(open_archive(url, dict(request.source_table.pipeline.archive.options))) as opened:
+        return begin_of(opened, binlogs[max(binlogs)])
 
 
 def position_after_resync(request: TableRequest) -> ArchiveWatermark:
@@ -74,8 +86,12 @@ def position_after_resync(request: TableRequest) -> ArchiveWatermark:
         ArchiveError: as `archive_position`.
     """
     # Rows of a new snapshot are older than any event, and of whichever server is archived now.
-    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=(), gtids="")
-    return advanced(before, archive_position(request).streams)
+    before = replace(request.state.progress.archive or ArchiveWatermark(), newest=(), gtids="", last_binlog=None)
+    position = archive_position(request)
+    if position.last_binlog is not None:  # after a RESET its numbers are lower than those that the table had
+        new = {item.stream for item in position.streams}
+        before = replace(before, streams=tuple(item for item in before.streams if item.stream not in new))
+    return replace(advanced(before, position.streams), last_binlog=position.last_binlog)
 
 
 def draft_log(request: TableRequest) -> Draft:

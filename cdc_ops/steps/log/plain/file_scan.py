@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdc_ops.core.archive.binlog_sequence import BinlogFacts
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableSchema
