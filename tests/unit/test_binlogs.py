@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import zstandard
 from hypothesis import example, given, settings
@@ -30,7 +31,9 @@ from cdc_ops.formats.binlog.charsets import CHARSETS, BadText, charset_of
 from cdc_ops.formats.binlog.decoder import BadRows, BinlogFile, Definition, RowChange
 from cdc_ops.formats.binlog.jsonb import apply_diffs, read_json
 from cdc_ops.formats.binlog.texts import record_of
+from cdc_ops.formats.fast_binlog.quick_scan import scan_content
 from tests.binlog_files import BinlogWriter, with_checksums
+from tests.fast_binlogs import exact, fast, target
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -109,10 +112,29 @@ def test_what_is_no_binlog_is_refused_by_name() -> None:
     ):
         with pytest.raises(error, match=text):
             opened(begin)
+    for flags in (0, EventFlag.IGNORABLE):
+        writer = BinlogWriter()
+        writer.event(EventType.MARIADB_START_ENCRYPTION, bytes(17), flags=int(flags))
+        with pytest.raises(BinlogEncryptedError, match="encrypt_binlog=ON"):
+            opened(bytes(writer.data) + bytes(range(100, 140)))
+
+
+@pytest.mark.parametrize("flags", [0, int(EventFlag.IGNORABLE)])
+def test_a_file_that_mariadb_has_encrypted_and_sent_decrypted_is_read(flags: int) -> None:
     writer = BinlogWriter()
-    writer.event(EventType.MARIADB_START_ENCRYPTION, bytes(17))
-    with pytest.raises(BinlogEncryptedError, match="encrypt_binlog=ON"):
-        opened(bytes(writer.data))
+    writer.event(EventType.MARIADB_START_ENCRYPTION, bytes(17), flags=flags)
+    writer.gtid_list((0, 1, 6))
+    writer.transaction(7, (1, "one"))
+    data = writer.rotate()
+    wanted = target("shop.items", {"id": "decimal(20,0)", "name": "string"})
+    assert [row["id"] for row in fast(opened(data), data, wanted)["rows"]] == [1]
+    assert fast(opened(data), data, wanted) == exact(opened(data), wanted)
+    assert str(scan_content("f", np.frombuffer(data, np.uint8)).gtids_after) == str(opened(data).scan.gtids_after) == "0-1-7"
+    assert str(read_begin("f", io.BytesIO(data).read).gtids) == "0-1-6"
+    writer = BinlogWriter()
+    writer.event(EventType.MARIADB_START_ENCRYPTION, bytes(17), flags=flags)
+    writer.transaction(7, (1, "one"))  # plain events follow at once
+    assert scan_content("f", np.frombuffer(bytes(writer.data), np.uint8)).size == len(writer.data)
 
 
 def test_events_that_may_stand_for_rows_are_refused_with_file_and_position() -> None:

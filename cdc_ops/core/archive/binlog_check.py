@@ -36,7 +36,7 @@ _HEADER: Final = struct.Struct("<IBIIIH")
 _TYPE_AT: Final = 4
 _PREAMBLE: Final = (
     *(EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS),
-    *(EventType.MARIADB_GTID_LIST, EventType.MARIADB_BINLOG_CHECKPOINT),
+    *(EventType.MARIADB_GTID_LIST, EventType.MARIADB_BINLOG_CHECKPOINT, EventType.MARIADB_START_ENCRYPTION),
 )
 """What every binlog begins with: its format, the transactions before it by MySQL or MariaDB, and MariaDB's checkpoint."""
 _ENCRYPTION_EVENT: Final = HEADER_SIZE + 17

@@ -98,6 +98,7 @@ class EventStream:
         self._read = read
         self._last = FileEnd.NONE
         self._first: RawEvent | None = None
+        self._ahead = b""
         if description is None:
             description = self._opened()
         self.description = description
@@ -134,6 +135,7 @@ class EventStream:
             offset: Where the next event begins; what `read` returns next begins there, too.
         """
         self.offset = offset
+        self._ahead = b""
         self._last = FileEnd.NONE
 
     def _opened(self) -> FormatDescription:
@@ -158,7 +160,7 @@ class EventStream:
         header, data = self._raw()
         if header is None:
             return None
-        if header.type == EventType.MARIADB_START_ENCRYPTION:
+        if header.type == EventType.MARIADB_START_ENCRYPTION and not self._goes_on_plain(self.offset + header.size):
             raise refusals.encrypted(self.file, self.offset, "the server has encrypt_binlog=ON")
         if self.description.checksummed or header.type == EventType.FORMAT_DESCRIPTION:
             if checksum(data) != stored_checksum(data):
@@ -172,9 +174,17 @@ class EventStream:
         self._pass(header)
         return event
 
+    def _goes_on_plain(self, offset: int) -> bool:
+        """Returns whether the next header is one: not in a file that MariaDB has encrypted, but in what it sends of it."""
+        self._ahead = self._bytes(HEADER_SIZE)
+        if len(self._ahead) < HEADER_SIZE:
+            return not self._ahead
+        header = read_header(self._ahead)
+        return HEADER_SIZE <= header.size <= LARGEST_EVENT and header.position == (offset + header.size) % POSITION_WRAP
+
     def _raw(self) -> tuple[EventHeader | None, bytes]:
         """Returns the header and the bytes of the next event; none at the end of the file."""
-        head = self._bytes(HEADER_SIZE)
+        head, self._ahead = self._ahead or self._bytes(HEADER_SIZE), b""
         if not head:
             return None, b""
         if len(head) < HEADER_SIZE:

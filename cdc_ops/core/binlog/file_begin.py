@@ -60,6 +60,8 @@ def read_begin(file: str, read: Read) -> FileBegin:
                     gtids = MySqlGtids.read(event.body)
                 case EventType.MARIADB_GTID_LIST:
                     gtids = MariaDbGtids.read(event.body)
+                case EventType.MARIADB_START_ENCRYPTION | EventType.IGNORABLE:
+                    pass  # of a file that is encrypted at the server, and was copied through it
                 case _:
                     break
         except MalformedBytesError as error:

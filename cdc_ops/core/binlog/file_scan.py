@@ -275,6 +275,8 @@ class TransactionScan:
         match kind:
             case EventType.FORMAT_DESCRIPTION:
                 state.begun = event.header.time
+            case EventType.MARIADB_START_ENCRYPTION:
+                return  # the stream has seen that what follows is plain: the server sends its files decrypted, and this event with them
             case EventType.PREVIOUS_GTIDS:
                 state.gtids_before = state.gtids_after = MySqlGtids.read(event.body)
             case EventType.MARIADB_GTID_LIST:
