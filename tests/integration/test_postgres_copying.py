@@ -33,7 +33,7 @@ def url(server: PostgresServer) -> str:
 
 
 def copied(server: PostgresServer, select: str) -> Iterator[pa.RecordBatch]:
-    return read_batches(url(server), f"COPY ({select}) TO STDOUT (FORMAT binary)", COLUMNS)
+    return read_batches(url(server), select, COLUMNS)
 
 
 def begun(server: PostgresServer, text: str = "repeat('x', 100)") -> tuple[Iterator[pa.RecordBatch], int]:
@@ -164,8 +164,7 @@ def test_a_connection_with_tls_is_read_the_same_way(server_folder: Path) -> None
     with server:
         batches = read_batches(
             f"{url(server)}?sslmode=require",
-            f"COPY (SELECT n, (SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()) FROM generate_series(1, {MANY}) AS n)"
-            " TO STDOUT (FORMAT binary)",
+            f"SELECT n, (SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()) FROM generate_series(1, {MANY}) AS n",
             COLUMNS,
         )
         first = next(batches)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -145,6 +146,28 @@ def test_what_is_no_copy_or_ends_early_is_refused() -> None:
         read(("int",), [good], end=END + good)
     with pytest.raises(ConnectionError, match="no binary COPY"):
         list(PostgresRows(Program.of([Field.of("c", "int")]), ("",), fill_from([b"x" * 40])))
+
+
+def test_a_copy_with_flags_that_change_its_rows_is_refused() -> None:
+    data = [HEAD + row(struct.pack(">i", 1)) + END]
+    program = Program.of([Field.of("c", "int")])
+    assert len(list(PostgresRows(program, ("",), fill_from(data)))) == 1
+    for place in range(len(HEAD) - 8, len(HEAD)):  # flags, and the length of what would follow them
+        changed = bytearray(data[0])
+        changed[place] = 1
+        with pytest.raises(ConnectionError, match="no binary COPY"):
+            list(PostgresRows(program, ("",), fill_from([changed])))
+
+
+def test_bytes_that_come_later_than_the_mark_behind_the_last_row_are_refused_too() -> None:
+    def filled(view: np.ndarray[Any, Any]) -> int:
+        part = parts.pop(0) if parts else b""
+        view[: len(part)] = np.frombuffer(part, np.uint8)
+        return len(part)
+
+    parts = [HEAD + row(struct.pack(">i", 1)) + END, b"x"]
+    with pytest.raises(ConnectionError, match="more behind the last row"):
+        list(PostgresRows(Program.of([Field.of("c", "int")]), ("",), filled))
 
 
 @settings(deadline=None, max_examples=200)

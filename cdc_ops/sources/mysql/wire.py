@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pymysql
 from pymysql.connections import MySQLResult
+from pymysql.constants import FIELD_TYPE
 from pymysql.constants.COMMAND import COM_QUERY
 from pymysql.err import raise_mysql_exception
 
@@ -21,6 +22,7 @@ from cdc_ops.decode.wire.mysql_rows import MySQLRows
 from cdc_ops.sources.base import NativeColumn
 from cdc_ops.sources.mysql.session import READ_TIMEOUT_SECONDS, SESSION_SETTINGS, Address, source_error
 from cdc_ops.sources.mysql.wire_dates import day_number, instant_micros, wall_clock_micros
+from cdc_ops.sources.sql.result_columns import check_result
 from cdc_ops.sources.sql.session import ended_early, unreadable
 
 _DAYS_BEFORE_1970: Final = 719528
@@ -33,19 +35,37 @@ _FORMS: Final[dict[str, dict[str, Any]]] = {
     "instant": {"read": "timestamp_ntz", "exact": instant_micros},
 }
 
+_BYTES: Final = 63
+"""The number of the character set of what is no text."""
+_MOMENTS: Final = {"days": FIELD_TYPE.DATE, "wall_clock": FIELD_TYPE.DATETIME, "instant": FIELD_TYPE.TIMESTAMP}
+_WHOLE: Final = frozenset((FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.INT24, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG, FIELD_TYPE.YEAR))
+_NUMBERS: Final = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _WHOLE),  # as text a number is exact, or too large and refused
+    **dict.fromkeys(("float", "double"), frozenset((FIELD_TYPE.FLOAT, FIELD_TYPE.DOUBLE))),
+    "decimal": _WHOLE | {FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL},
+}
+_TEXTS: Final = frozenset(
+    (
+        *(FIELD_TYPE.VARCHAR, FIELD_TYPE.VAR_STRING, FIELD_TYPE.STRING, FIELD_TYPE.ENUM, FIELD_TYPE.SET, FIELD_TYPE.JSON),
+        *(FIELD_TYPE.TINY_BLOB, FIELD_TYPE.MEDIUM_BLOB, FIELD_TYPE.LONG_BLOB, FIELD_TYPE.BLOB, FIELD_TYPE.GEOMETRY),
+        242,  # VECTOR, which PyMySQL does not know
+    )
+)
+
 
 def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> Iterator[pa.RecordBatch]:
     """Yields the rows of one statement, over a connection of its own.
 
     Raises:
+        SchemaChangedError: the columns are not of the types that were planned.
         CdcError: the server cannot be reached, refuses, or ends the rows early; or a value is none of its column.
     """
-    address = Address(url)
-    wire = tuple(WireColumn(name=column.name, carried=column.carried, **_FORMS[column.form]) for column in columns)
+    address, wanted = Address(url), tuple(columns)
+    wire = tuple(WireColumn(name=column.name, carried=column.carried, **_FORMS[column.form]) for column in wanted)
     connection = None
     try:
         connection = _connect(address)
-        yield from MySQLRows(wire, *_begin(connection, statement, len(wire)), raise_mysql_exception)
+        yield from MySQLRows(wire, *_begin(connection, statement, address.place, wanted), raise_mysql_exception)
     except (pymysql.MySQLError, RuntimeError) as error:
         raise source_error(error, address) from None
     except OSError as error:
@@ -70,19 +90,29 @@ def _connect(address: Address) -> Any:
     )
 
 
-def _begin(connection: Any, statement: str, columns: int) -> tuple[Callable[[memoryview], int], int]:
+def _begin(connection: Any, statement: str, place: str, columns: tuple[NativeColumn, ...]) -> tuple[Callable[[memoryview], int], int]:
     """Sends a statement; returns what reads the rows that follow, and the number of their first packet.
 
     PyMySQL has no public way to its bytes; what is used here is checked by the tests of its pinned version.
     """
     connection._execute_command(COM_QUERY, statement)
-    result = MySQLResult(connection)
+    result: Any = MySQLResult(connection)
     result.init_unbuffered_query()
     result.unbuffered_active = False  # nobody is to read the rest when the result goes away
-    if result.field_count != columns:
-        raise ValueError(f"the server answers with {result.field_count} columns in place of {columns}")
+    check_result(place, columns, [(field.type_code, field.charsetnr == _BYTES) for field in result.fields or ()], _is_read)
     connection._sock.settimeout(READ_TIMEOUT_SECONDS)
     return filler(connection._rfile, connection._sock), connection._next_seq_id
+
+
+def _is_read(column: NativeColumn, sent: tuple[int, bool]) -> bool:
+    """True if values come as the text, or the bytes, of the planned type."""
+    code, is_bytes = sent
+    if column.form:
+        return code == _MOMENTS[column.form]
+    kind = column.carried.partition("(")[0]
+    if kind in ("string", "binary"):
+        return code in _TEXTS and is_bytes == (kind == "binary")
+    return code in _NUMBERS[kind]
 
 
 def filler(stream: BufferedReader, connection: socket.socket) -> Callable[[memoryview], int]:

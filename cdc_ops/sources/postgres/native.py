@@ -31,6 +31,6 @@ def native_read(
     return NativeRead(
         reader=_READER,
         url=address.url,
-        statements=tuple(f"COPY ({select}) TO STDOUT (FORMAT binary)" for select in select_statements(columns, table, slices, flags)),
+        statements=select_statements(columns, table, slices, flags),
         columns=(*(one.native for one in columns), *marks),
     )
