@@ -249,7 +249,7 @@ def test_a_statement_that_ends_between_the_looks_and_leaves_its_transaction_open
     let_go: list[str] = []
 
     def let_it_go(statement: str) -> None:
-        if not let_go and ("processlist" in statement or "innodb_trx" in statement):
+        if not let_go and ("processlist" in statement.lower() or "innodb_trx" in statement):
             let_go.append(statement)
             locker.run("UNLOCK TABLES")
             update.join(30)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from cdc_ops.sources.mysql import open_transactions
 from cdc_ops.sources.mysql.session import MySQLSession
 
+NOW = datetime(2026, 2, 1, tzinfo=UTC)
 OTHER_EVERY = 0.11
 """Seconds between the looks of another run that waits as long as this one used to."""
 
@@ -29,7 +31,8 @@ class CachingServer:
     def execute(self, statement: str) -> None:
         assert statement
 
-    def rows_if_allowed(self, statement: str) -> list[dict[str, Any]]:
+    def rows_unless(self, statement: str, codes: frozenset[int]) -> list[dict[str, Any]]:
+        assert 3854 in codes
         while self.other_next <= self.now:
             self._read("of another run", self.other_next)
             self.other_next += OTHER_EVERY
@@ -47,7 +50,7 @@ class CachingServer:
 
 def test_two_runs_that_look_in_turn_do_not_keep_the_listing_old_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     server = CachingServer()
-    server.rows_if_allowed("SELECT /* cdc-ops 0 */")
+    server.rows_unless("SELECT /* cdc-ops 0 */", frozenset((3854,)))
     monkeypatch.setattr(open_transactions.time, "sleep", server.wait)
-    assert open_transactions._fresh_transactions(cast(MySQLSession, server)) == []
+    assert open_transactions._fresh_transactions(cast(MySQLSession, server), NOW, 7) == []
     assert len(server.looks) > 2

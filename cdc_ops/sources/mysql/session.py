@@ -11,6 +11,7 @@ from cdc_ops.errors import CdcError, SourceAccessError, SourceError, SourceTable
 from cdc_ops.sources.sql.session import (
     CONNECT_TIMEOUT_SECONDS,
     NOTHING,
+    Row,
     ServerAddress,
     SqlSession,
     check_mode,
@@ -111,6 +112,18 @@ class MySQLSession(SqlSession):
         if "mariadb" not in self.version.lower() and int(self.version.split(".", 1)[0]) >= 8:
             # Otherwise row counts and AUTO_INCREMENT are up to a day old.
             connection.exec_driver_sql("SET SESSION information_schema_stats_expiry = 0")
+
+    def rows_unless(self, sql: str, codes: frozenset[int]) -> list[Row] | int | None:
+        """Runs one statement like `rows_if_allowed`, but returns the server's number of an error that is one of `codes`."""
+        self._connected()
+        try:
+            return self._run(sql)
+        except exc.DBAPIError as error:
+            if self._lacks_privilege(error):
+                return None
+            if error_code(error) in codes:
+                return error_code(error)
+            self._give_up(error)
 
     def _lacks_privilege(self, error: exc.DBAPIError) -> bool:
         return error_code(error) in _NO_PRIVILEGE
