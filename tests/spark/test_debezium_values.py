@@ -1,6 +1,7 @@
 """Values as Debezium spells them, at the borders of their types: decimals in base64, unsigned numbers, bytes, values that no type holds."""
 
 import base64
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -187,3 +188,47 @@ def test_a_zero_date_is_what_the_policy_of_its_table_says(spark: SparkSession, p
             assert found == [(change, "None", ["born"]), (change, "2024-01-31", []), (change, "None", ["born"])]
         case OnUnstorable.STRING:
             assert found == [(change, "0000-00-00", []), (change, "2024-01-31", []), (change, "2024-02-31", [])]
+
+
+LARGE = {
+    "note": ("text", "__debezium_unavailable_value"),
+    "raw": ("bytea", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="),
+    "tags": ("text[]", ["__debezium_unavailable_value"]),
+    "names": ("character varying(40)[]", ["__debezium_unavailable_value"]),
+    "ids": ("bigint[]", list(b"__debezium_unavailable_value")),
+    "counts": ("integer[]", list(b"__debezium_unavailable_value")),
+    "refs": ("uuid[]", ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]),
+}
+"""Columns of Postgres that can be large: the type, and what the connector writes for a value that did not change."""
+
+
+@pytest.mark.parametrize("form_name", ["debezium-postgres", "debezium-postgres-unwrapped"])
+def test_a_large_value_that_did_not_change_is_left_out_whatever_its_type(spark: SparkSession, form_name: str) -> None:
+    columns = tuple(replace(column(kind, postgres=True), name=name) for name, (kind, _) in LARGE.items())
+    schema = TableSchema(
+        table=TableName(schema="public", name="big"), columns=(replace(column("int"), name="id"), *columns), primary_key=()
+    )
+    row = {name: text for name, (_, text) in LARGE.items()}
+    operations = [("u", 1), ("c", 2)]  # a changed key comes as an insert, which must have all values
+    source = {"ts_ms": 1, "snapshot": "false", "schema": "public", "table": "big", "sequence": '["24","25"]', "lsn": 26}
+    if form_name == "debezium-postgres":
+        documents = [{"op": op, "before": None, "after": {"id": key, **row}, "source": source} for op, key in operations]
+    else:
+        documents = [
+            {"id": key, **row, "__deleted": "false", "__op": op, "__lsn": 26, "__sequence": '["24","25"]'} for op, key in operations
+        ]
+    losses = [item for item in format_spec(form_name).lossy if item.loses_at(item.default)]
+    settings = {item.name: item.safe[0] for item in losses if item.safe}
+    settings |= {"add.fields": "op,lsn,sequence"} if "unwrapped" in form_name else {}
+    accepted = tuple(item.accepted_by(item.default) for item in losses if not item.safe)
+    options, form = FormatOptions(name=form_name, settings=settings, accept_losses=accepted), open_format(form_name)
+    records = spark.createDataFrame(
+        [(json.dumps(document), "f", n, None, None) for n, document in enumerate(documents)],
+        "value string, file string, line bigint, partition int, offset bigint",
+    )
+    feed = canonical_feed(form, records_of(form.envelopes(records, options), schema.table), schema, ("id",), options)
+    found = {row["line"]: row for row in feed.collect()}
+    assert found[0]["kind"] == RecordKind.CHANGE
+    assert [name for name in found[0]["present"] if name != "id"] == []
+    assert found[1]["kind"] == RecordKind.BAD
+    assert "REPLICA IDENTITY FULL" in found[1]["reason"]

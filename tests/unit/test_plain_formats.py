@@ -7,6 +7,7 @@ import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.formats.debezium.unchanged import UNCHANGED_FORMS
 from tests.plain_events import plain_rows, table_of
 
 TABLE = table_of({"id": "bigint", "name": "varchar(9)", "rate": "double", "kind": "enum('new','paid')"}, ("id",))
@@ -174,6 +175,12 @@ LEFT |= {
 @pytest.mark.parametrize(("form", "what"), [(form, what) for form, found in LEFT.items() for what in found])
 def test_a_record_that_is_not_plain_is_left(form: str, what: str) -> None:
     assert taken(form, LEFT[form][what]) is None
+
+
+@pytest.mark.parametrize("text", UNCHANGED_FORMS)
+def test_each_spelling_of_a_value_that_did_not_change_is_left(text: str) -> None:
+    assert taken("debezium-postgres", changed(POSTGRES, **{"after.name": text})) is None
+    assert taken("debezium-postgres-unwrapped", changed(FLAT_POSTGRES, name=text)) is None
 
 
 def test_the_offset_orders_rows_of_a_flat_record_that_does_not_say_mysql() -> None:

@@ -16,19 +16,12 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.debezium import values as spelled
+from cdc_ops.formats.debezium.unchanged import UNCHANGED_FORMS
 from cdc_ops.formats.feed.envelopes import completed, envelopes, kafka_offset, moment_of, name_of, parsed
 from cdc_ops.formats.feed.format import Format, Reading
 from cdc_ops.formats.feed.values import any_of
-
-UNCHANGED: Final = PLACEHOLDER
-_UNCHANGED_FORMS: Final = (
-    *(UNCHANGED, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]'),
-    UNCHANGED.encode().hex(),
-)
-"""Debezium's placeholder for a value that the log lacks because it did not change: as text, as base64, and as hexadecimal digits."""
 
 INCOMPLETE: Final = (
     "the update changes the key, and its after image lacks values: let the database log whole rows (Postgres: REPLICA IDENTITY FULL)"
@@ -156,7 +149,7 @@ def is_snapshot(op: Expr, mark: Expr) -> Expr:
 
 def unchanged_left_out(image: Expr) -> Expr:
     """Returns an image without the columns that Debezium marks as unchanged."""
-    known = F.map_filter(image, lambda _, value: ~F.coalesce(value.isin(*_UNCHANGED_FORMS), F.lit(False)))
+    known = F.map_filter(image, lambda _, value: ~F.coalesce(value.isin(*UNCHANGED_FORMS), F.lit(False)))
     return F.when(_has_unchanged(image), known).otherwise(image)
 
 
@@ -172,7 +165,7 @@ def lacks_values(op: Expr, after: Expr) -> Expr:
 
 def _has_unchanged(image: Expr) -> Expr:
     """True for the few images with an unchanged value. Unlike a lambda over the entries, this check is compiled by Spark."""
-    return any_of([F.array_contains(F.map_values(image), form) for form in _UNCHANGED_FORMS])
+    return any_of([F.array_contains(F.map_values(image), form) for form in UNCHANGED_FORMS])
 
 
 def _body(document: Expr) -> Expr:

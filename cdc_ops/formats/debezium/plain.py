@@ -11,17 +11,15 @@ from typing import Any, Final
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
 from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.debezium_losses import BINARY_MODE, DECIMAL_MODE, NEED_SCHEMAS, PLACEHOLDER, SCHEMAS, TIME_MODE, UNSIGNED_MODE
+from cdc_ops.core.formats.debezium_losses import BINARY_MODE, DECIMAL_MODE, NEED_SCHEMAS, SCHEMAS, TIME_MODE, UNSIGNED_MODE
 from cdc_ops.core.schema.logical_types import LogicalType, byte_length, fraction_digits, logical_type_of, scale_of, trims_fractions
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.decode.json.encodings import Encoded, Encoding
 from cdc_ops.decode.program import Field, Kind
 from cdc_ops.formats.debezium.schema_names import CONNECT, PRECISE, TIME, VARIABLE, YEAR_ZERO, declared_name
+from cdc_ops.formats.debezium.unchanged import BEGINNINGS
 from cdc_ops.formats.feed.plain_columns import LONGEST_PADDING, holds_bigint, plain_fields
-
-REFUSED: Final = PLACEHOLDER[:5].encode() + b"X19kZ" + b'["X19' + b"5f5f6"
-"""How the forms begin in which Debezium writes that a value did not change: as text, base64, an array of that, hexadecimal digits."""
 
 _TEXT: Final = Encoded(encoding=Encoding.TEXT)
 _SIMPLE: Final = {
@@ -234,5 +232,5 @@ def _enveloped(schema: TableSchema, keys: tuple[str, ...], options: FormatOption
         columns=fields,
         keys=tuple(schema.names.index(key) for key in keys),
         encodings=partial(encodings_by_schema, schema, options, fields_of),
-        refused=REFUSED,
+        refused=BEGINNINGS,
     )

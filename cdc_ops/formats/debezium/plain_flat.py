@@ -12,7 +12,8 @@ from cdc_ops.core.formats.debezium_flat import DELETED
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.decode.json.layout import is_plain_name
 from cdc_ops.formats.debezium.added_fields import added_fields, added_name
-from cdc_ops.formats.debezium.plain import REFUSED, encodings_by_schema, flat_fields_of
+from cdc_ops.formats.debezium.plain import encodings_by_schema, flat_fields_of
+from cdc_ops.formats.debezium.unchanged import BEGINNINGS
 from cdc_ops.formats.feed.plain_columns import plain_fields
 
 _OF_MYSQL: Final = {
@@ -84,5 +85,5 @@ def _flat(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions, wa
         columns=fields,
         keys=tuple(schema.names.index(key) for key in keys),
         encodings=partial(encodings_by_schema, schema, options, flat_fields_of),
-        refused=REFUSED,
+        refused=BEGINNINGS,
     )
