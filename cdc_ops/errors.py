@@ -263,7 +263,7 @@ class IncompleteRowError(DataError):
 
 
 class UnstorableValueError(DataError):
-    """No stored type can hold a value, and the table's policy is to fail."""
+    """No stored type can hold a value, and the table's policy is to fail; or no partition can hold it."""
 
 
 class TooLargeValueError(DataError):

@@ -27,6 +27,7 @@ from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch, BatchStep
 from cdc_ops.lake.merge.key_changes import delete_previous_keys
 from cdc_ops.lake.merge.late_rows import drop_unchanged_rows
+from cdc_ops.lake.merge.partition_values import unstorable_partition
 from cdc_ops.lake.merge.sequence_guard import remember_deletes
 from cdc_ops.lake.merge.soft_deletes import keep_deleted_rows
 from cdc_ops.lake.staging.landing import read_landed
@@ -186,7 +187,7 @@ def _translated_errors(source: Source, operation: Operation) -> Iterator[None]:
     """Turns the failure of a statement at a row into the error that names it."""
     try:
         of_table = (partial(reader, operation.table) for reader in (too_large_value, unstorable_value))
-        of_operation = (partial(reader, operation) for reader in (unordered_row, incomplete_row))
+        of_operation = (partial(reader, operation) for reader in (unordered_row, incomplete_row, unstorable_partition))
         with translated_row_errors(failed_task, *of_table, *of_operation):
             yield
     except Exception:  # as in extract: says what a driver's message only hints at

@@ -161,3 +161,22 @@ def test_a_decimal_that_is_too_long_is_refused_by_name_where_the_policy_says_so(
     assert isinstance(error, SourceTableError)
     assert "'rate'" in str(error)
     assert "decimal_overflow: string" in error.next
+
+
+def test_a_key_that_no_partition_of_delta_holds_stops_the_table_with_its_row(postgresql: World) -> None:
+    postgresql.configure(partition_by=("country",))
+    postgresql.sql(
+        "CREATE TABLE k (country text, id int, v int, updated_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (country, id))",
+        "INSERT INTO k (country, id, v) VALUES ('DE', 1, 1), ('', 2, 2), ('a b', 4, 4)",
+    )
+    error = failure(postgresql.run())
+    assert isinstance(error, UnstorableValueError)
+    assert "country = , id = 2" in str(error)
+    assert postgresql.state("k").progress.watermark is None
+    postgresql.sql("UPDATE k SET country = 'FR' WHERE id = 2")
+    ran(postgresql.run())
+    postgresql.sql("INSERT INTO k (country, id, v) VALUES ('__HIVE_DEFAULT_PARTITION__', 3, 3)")
+    error = failure(postgresql.run())
+    assert isinstance(error, UnstorableValueError)
+    assert "'__HIVE_DEFAULT_PARTITION__'" in error.what
+    assert postgresql.lake("k", "country, id, v") == [("DE", 1, 1), ("FR", 2, 2), ("a b", 4, 4)]

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
+from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.layout.compaction import Partitioning
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.statement import Statement
@@ -14,6 +15,7 @@ from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.merge.partition_values import unstorable_partition
 from tests.lake_case import PIPELINE, TABLE, Lake, Row
 
 
@@ -71,3 +73,34 @@ def test_clustering_follows_the_pipeline_file_and_comes_back_behind_a_replacemen
     changed(lake, Statement.REPLACE, 5, [(1, "e")])
     assert laid_out(lake).cluster_by == ("name", "id"), "no setting leaves a table as it is"
     assert lake.rows() == [(1, "e"), (2, "b")]
+
+
+LOST = ("", "__HIVE_DEFAULT_PARTITION__", "a\0b", "x" * 251, "/" * 84)
+KEPT = ("a b", ".", "..", "a/b%2F=:", " ", "null", "x" * 250, "\u00e9\n\x01", "{\\}")
+
+
+@pytest.mark.parametrize("how", [ApplyMode.APPEND, ApplyMode.OVERWRITE, *Statement])
+def test_a_text_that_no_partition_holds_stops_the_table_before_its_commit(lake: Lake, how: ApplyMode | Statement) -> None:
+    lake.apply(lake.case.operation(1, ApplyMode.APPEND, partition_by=("name",)), list(enumerate(KEPT)))
+    assert lake.rows() == list(enumerate(KEPT))
+    before = lake.versions()
+    for text in LOST:
+        mode = how if isinstance(how, ApplyMode) else ApplyMode.MERGE
+        whole = {"replaces_schema": True} if how is ApplyMode.OVERWRITE else {}
+        operation, frame = lake.case.operation(2, mode, partition_by=("name",), **whole), lake.frame([(7, "ok"), (8, text)])
+        with pytest.raises(Exception, match="CDC_OPS_PARTITION") as failure:
+            apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame if how is Statement.REPLACE else None))
+        error = unstorable_partition(operation, str(failure.value))
+        assert error is not None
+        assert f"Column 'name' of shop.orders has the value {text[:60]!r}"[:60] in error.what
+        assert "id = 8" in error.what
+        assert "cluster_by" in error.next
+    assert lake.versions() == before
+
+
+def test_a_delete_of_a_row_that_no_partition_can_hold_passes(lake: Lake) -> None:
+    lake.apply(lake.case.operation(1, ApplyMode.APPEND, partition_by=("name",)), [(1, "a"), (2, "b")])
+    operation = lake.case.operation(2, partition_by=("name",), delete_where=f"{DELETE_MARK}")
+    frame = lake.frame([(2, ""), (3, "")]).selectExpr("*", f"true AS {DELETE_MARK}")
+    apply(operation, Batch(rows=frame, plan=plan_merge(operation, None)))
+    assert lake.rows() == [(1, "a")]

@@ -28,6 +28,7 @@ from cdc_ops.lake.log.head import commit_counts, find_commit, statement_phases
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.commit_columns import add_commit_columns
 from cdc_ops.lake.merge.execute import Executed, execute
+from cdc_ops.lake.merge.partition_values import check_partition_values
 from cdc_ops.lake.merge.sequence_guard import order_changes
 from cdc_ops.lake.staging.null_counts import mark_names
 from cdc_ops.lake.table.create import ensure_table, table_stats, translated_conflicts
@@ -58,17 +59,17 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
     """
     started = time.monotonic()
     spark = batch.rows.sparkSession
-    corrected = ensure_table(spark, operation)
+    table = ensure_table(spark, operation)
     done = Executed(nulled=NullifiedValues(counted=not mark_names(batch.rows)))
     with _found_committed(operation), _translated(operation, batch):
-        prepared = add_commit_columns(order_changes(operation, batch))
+        prepared = check_partition_values(operation, add_commit_columns(order_changes(operation, batch)), table.partition_by)
         done = execute(spark, operation, prepared, render_record(_record(operation, prepared)))
     result = OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.NUMBER_TAKEN)
     ended = time.monotonic()
     commit = find_commit(operation.target.path, operation.operation_id)
     if commit is not None:
         applied = done.version == commit.version
-        counts = replace(commit_counts(commit, batch.read_rows), nulled=done.nulled, corrected_bounds=corrected)
+        counts = replace(commit_counts(commit, batch.read_rows), nulled=done.nulled, corrected_bounds=table.corrected)
         result = replace(
             result,
             outcome=Outcome.APPLIED if applied else Outcome.ALREADY_APPLIED,

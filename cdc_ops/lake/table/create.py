@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 import delta.exceptions  # noqa: F401 - installs the conversion of Delta's conflict exceptions, all of which live in it
@@ -28,15 +29,25 @@ _RESERVED: Final = {
 _CONFLICTS: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
 
-def ensure_table(spark: SparkSession, operation: Operation) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsuredTable:
+    """A table that stands ready for a statement.
+
+    Args:
+        partition_by: The columns that it is partitioned by, or will be if the operation replaces it.
+        corrected: Of how many files the log's bounds were corrected (`lake.table.bounds`): a statement would leave files out by wrong
+            ones, and insert a key a second time.
+    """
+
+    partition_by: tuple[str, ...]
+    corrected: int = 0
+
+
+def ensure_table(spark: SparkSession, operation: Operation) -> EnsuredTable:
     """Creates the table of an operation if it does not exist, and checks its owner and its columns, and that its bounds hide no row.
 
     Creation is a commit of its own, without rows and without transaction id. It names the owner in the table's properties, so that a first
     load that died right after it finds an empty table of its own and goes on (`LakeHead.created_by_us`).
-
-    Returns:
-        Of how many files the log's bounds were corrected (`lake.table.bounds`): a statement would leave files out by wrong ones, and
-        insert a key a second time.
 
     Raises:
         TargetNotDeltaError: the folder holds other files.
@@ -57,7 +68,9 @@ def ensure_table(spark: SparkSession, operation: Operation) -> int:
         raise _foreign_error(operation, owner)
     _follow(spark, operation, state)
     with translated_conflicts(f"the correction of bounds before operation {operation.op_seq} of {operation.table}"):
-        return 0 if has_exact_bounds(state) else correct_bounds(spark, operation.target.path)
+        corrected = 0 if has_exact_bounds(state) else correct_bounds(spark, operation.target.path)
+    stored = tuple((state.metadata or {}).get("partitionColumns") or ())
+    return EnsuredTable(partition_by=operation.target.partition_by if operation.apply.replaces_schema else stored, corrected=corrected)
 
 
 def _follow(spark: SparkSession, operation: Operation, state: LogState) -> None:
