@@ -3,10 +3,13 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cdc_ops.core.maintenance import MaintenancePolicy, TableStats
@@ -67,20 +70,25 @@ def test_a_table_that_says_that_they_are_exact_is_not_looked_at(tmp_path: Path, 
     assert not due(table(tmp_path, "decimal(38,18)", **dict([EXACT_BOUNDS])), monkeypatch)
 
 
-def test_only_files_with_deleted_rows_are_uncertain_and_bounds_of_a_file_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+def test_of_files_with_deleted_rows_the_footer_tells_the_bounds_and_what_none_tells_is_left_out(tmp_path: Path) -> None:
     path = table(tmp_path, "decimal(38,18)")
-    state, stats = (
-        DeltaLog(path).now().state,
-        '{"numRecords":1,"minValues":{"k":1E16,"n":1},"maxValues":{"k":1E16,"n":1},"tightBounds":false}',
-    )
+    state = DeltaLog(path).now().state
+    stats = '{"numRecords":3,"minValues":{"k":0.12,"n":1},"maxValues":{"k":5.0,"n":1},"nullCount":{"k":1},"tightBounds":false}'
     vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
+    values = pa.array([Decimal("0.123456789012345678"), None, Decimal(5)], pa.decimal128(38, 18))
+    pq.write_table(pa.table({"k": values}), tmp_path / "a b.parquet", row_group_size=1)
     adds = [
         {"path": "plain.parquet", "stats": stats},
-        {"path": "none.parquet", "stats": None, "deletionVector": vector},
-        {"path": "gone.parquet", "stats": stats, "deletionVector": vector, "dataChange": True},
+        {"path": "a%20b.parquet", "stats": stats, "deletionVector": vector, "dataChange": True},
+        {"path": "a%20b.parquet", "stats": None, "deletionVector": vector},
+        {"path": "gone.parquet", "stats": stats, "deletionVector": vector},
+        {"path": "gone.parquet", "stats": None, "deletionVector": vector},
     ]
     files = uncertain_files(state, adds)
-    assert [file["path"] for file in files] == ["gone.parquet"]
-    [right] = corrected_entries(path, state, files)
-    assert right["stats"] == '{"numRecords":1,"minValues":{"n":1},"maxValues":{"n":1},"tightBounds":false}'
-    assert right["dataChange"] is False
+    assert files == adds[1:]
+    told, untold, gone = corrected_entries(path, state, files)
+    assert told["stats"] == stats.replace("0.12", "0.123456789012345678"), "5.0 is right, and stays as it is written"
+    assert untold["stats"] == '{"numRecords":3,"tightBounds":false}'
+    assert gone["stats"] == '{"numRecords":3,"minValues":{"n":1},"maxValues":{"n":1},"nullCount":{"k":1},"tightBounds":false}'
+    assert [entry["dataChange"] for entry in (told, untold, gone)] == [False, False, False]
+    assert corrected_entries(path, state, [told]) == []

@@ -42,13 +42,16 @@ def _wide_decimals(state: LogState) -> frozenset[str]:
 
 
 def uncertain_files(state: LogState, adds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Returns the files whose bounds may be wrong: rows of them are deleted, as of all whose entry was written a second time."""
+    """Returns the files whose bounds may be wrong: rows of them are deleted, as of all whose entry was written a second time.
+
+    A checkpoint may have bounds in a form that only Delta reads: then nothing is known of them.
+    """
     wide = _wide_decimals(state)
 
     def has_bounds(told: Mapping[str, str]) -> bool:
         return any(wide & members(told.get(kind) or "{}").keys() for kind in _KINDS)
 
-    return [add for add in adds if add.get("deletionVector") and add.get("stats") and has_bounds(members(add["stats"]))]
+    return [add for add in adds if add.get("deletionVector") and (not add.get("stats") or has_bounds(members(add["stats"])))]
 
 
 def corrected_entries(path: str, state: LogState, files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -65,10 +68,14 @@ def corrected_entries(path: str, state: LogState, files: Sequence[Mapping[str, A
 
 
 def _corrected(path: str, wide: frozenset[str], add: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the entry with the right bounds, None if it has them."""
+    """Returns the entry with the right bounds, None if it has them; one whose bounds are not known has none then."""
+    footer = _footer(path, str(add["path"]))
+    if not add.get("stats"):
+        told = {} if footer is None else {"numRecords": str(footer.num_rows), "tightBounds": "false"}
+        return {**add, "stats": object_of(told), "dataChange": False} if told else None
     told = members(add["stats"])
     before = [members(told.get(kind) or "{}") for kind in _KINDS]
-    right = _bounds_of_file(path, str(add["path"]), wide)
+    right = {} if footer is None else _bounds_of_file(footer, wide)
     after = [_with_right(one, wide, {name: bounds[side] for name, bounds in right.items()}) for side, one in enumerate(before)]
     if after == before:
         return None
@@ -86,17 +93,21 @@ def _with_right(before: Mapping[str, str], wide: frozenset[str], right: Mapping[
     return after
 
 
-def _bounds_of_file(path: str, name: str, wide: frozenset[str]) -> dict[str, tuple[Decimal, Decimal]]:
-    """Returns the bounds of a file's columns as its footer tells them; none if it cannot be read, or lies outside the table's folder."""
+def _footer(path: str, name: str) -> Any:
+    """Returns what Parquet says of a file of the table; None if it cannot be read, or lies outside the table's folder."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     filesystem, root = open_filesystem(path)
     try:
         with filesystem.open(f"{root}/{unquote(name)}", "rb") as file:
-            footer = pq.ParquetFile(file).metadata
+            return pq.ParquetFile(file).metadata
     except (OSError, pa.ArrowException):
-        return {}
+        return None
+
+
+def _bounds_of_file(footer: Any, wide: frozenset[str]) -> dict[str, tuple[Decimal, Decimal]]:
+    """Returns the bounds of a file's columns, without columns of which its footer does not tell them."""
     places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}
     found = {name: _bounds_of_column(footer, places[name]) for name in wide & places.keys()}
     return {name: bounds for name, bounds in found.items() if bounds is not None}
