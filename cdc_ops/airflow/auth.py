@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, HTTPException
 
 from cdc_ops.airflow.connections import ledger_url
-from cdc_ops.airflow.dag_ids import PREFIX, dag_id, pipeline_of, reconcile_dag_id
+from cdc_ops.airflow.dag_ids import DECLARED, PREFIX, dag_id, pipeline_of, reconcile_dag_id
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader
 from cdc_ops.web.app import create_app
@@ -67,7 +67,8 @@ def _airflow_guard() -> tuple[Callable[..., Any], Callable[..., Mapping[str, Pip
 def _schedules(dag_ids: set[str]) -> dict[str, PipelineInfo]:
     """What Airflow's database knows of the DAGs' schedules: how far apart their runs are, whether they are paused.
 
-    A DAG that reconciles belongs to the pipeline whose name it has, and only it refuses kinds of runs: a pipeline may have such a name too.
+    A DAG that reconciles belongs to the pipeline whose name it has, and a pipeline may have such a name too. It refuses backfills, as only
+    the DAGs of pipelines without a database do else, and these have a tag of their own.
     """
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
@@ -76,7 +77,7 @@ def _schedules(dag_ids: set[str]) -> dict[str, PipelineInfo]:
     with create_session() as session:
         models = session.scalars(select(DagModel).where(DagModel.dag_id.in_(dag_ids))).all() if dag_ids else []
         known = {model.dag_id: _info(model) for model in models}
-        reconciling = {model.dag_id for model in models if model.allowed_run_types}
+        reconciling = {model.dag_id for model in models if model.allowed_run_types and DECLARED not in {tag.name for tag in model.tags}}
     pipelines = map(pipeline_of, sorted(dag_ids - reconciling))
     return {one: _with_dags(one, reconciling, known.get(dag_id(one), PipelineInfo())) for one in pipelines}
 

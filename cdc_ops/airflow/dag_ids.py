@@ -1,10 +1,12 @@
-"""Names: which DAG belongs to which pipeline."""
+"""Names and tags: which DAG belongs to which pipeline."""
 
 from typing import Final
 
 from cdc_ops.core.pipeline.pipeline import reconcile_name
 
 PREFIX: Final = "cdc_"
+DECLARED: Final = "declared"
+"""Tag of the DAG of a pipeline without a database; a DAG that reconciles never has it."""
 
 
 def dag_id(pipeline: str) -> str:

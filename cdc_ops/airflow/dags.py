@@ -20,7 +20,7 @@ from cdc_ops.airflow import tasks
 from cdc_ops.airflow.alerts.dag import ALERTS_DAG, build_alerts_dag, wants_alerts
 from cdc_ops.airflow.approvals import CdcApprovalOperator, ask_task
 from cdc_ops.airflow.assets import pipeline_alias
-from cdc_ops.airflow.dag_ids import dag_id, reconcile_dag_id
+from cdc_ops.airflow.dag_ids import DECLARED, dag_id, reconcile_dag_id
 from cdc_ops.airflow.exceptions import to_airflow
 from cdc_ops.airflow.options.dag_options import check_executors, dag_options, new_dag, task_options
 from cdc_ops.airflow.params import doc_md, params, reconcile_params
@@ -35,10 +35,11 @@ from cdc_ops.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-RUNS_THAT_RECONCILE: Final = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
-"""Not backfills: a reconcile compares whole tables, so one run for each interval would do the same again and again.
+ALL_BUT_BACKFILLS: Final = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
+"""Of DAGs that reconcile: a reconcile compares whole tables, so one run for each interval would do the same again and again. And of
+pipelines without a database, which a backfill reads. Airflow then offers no backfill, instead of runs that fail one by one.
 
-The status page tells by this setting that a DAG is no pipeline's own: no other DAG has it.
+The status page tells a DAG that reconciles by this setting and by the lack of the tag `declared`: no other DAG has both.
 """
 
 BROKEN_TIMEOUT: Final = timedelta(minutes=15)
@@ -93,7 +94,8 @@ def build_dag(pipeline: Pipeline) -> DAG:
         archives=pipeline.archive.copy.is_set,
         dag_id=dag_id(pipeline.name),
         max_active_runs=pipeline.airflow.max_active_runs,
-        tags=sorted({"cdc", "declared" if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.info.tags}),
+        allowed_run_types=ALL_BUT_BACKFILLS if pipeline.source.is_declared else None,
+        tags=sorted({"cdc", DECLARED if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.info.tags}),
         description=pipeline.info.description or f"Keeps tables of {_origin(pipeline)} equal in {pipeline.target.root}",
         doc_md=doc_md(pipeline),
         params=params(pipeline),
@@ -111,8 +113,8 @@ def build_reconcile_dag(pipeline: Pipeline) -> DAG:
         timetable(pipeline.reconcile_schedule, pipeline.airflow.time_zone),
         dag_id=reconcile_dag_id(pipeline.name),
         max_active_runs=1,
-        allowed_run_types=RUNS_THAT_RECONCILE,
-        tags=sorted({"cdc", "reconcile", pipeline.source.kind.value, *pipeline.info.tags}),
+        allowed_run_types=ALL_BUT_BACKFILLS,
+        tags=sorted({"cdc", "reconcile", pipeline.source.kind.value, *pipeline.info.tags} - {DECLARED}),
         description=f"Finds changes in {pipeline.source.connection} without a cursor change: deletes, changed keys, lost rows",
         doc_md=doc_md(pipeline),
         params=reconcile_params(pipeline),

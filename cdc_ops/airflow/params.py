@@ -1,6 +1,10 @@
-"""What people read in Airflow: the trigger form of a pipeline's DAG and the text on its page, both generated from the pipeline."""
+"""What people read in Airflow: the trigger form of a pipeline's DAG and the text on its page, both generated from the pipeline.
 
-from typing import Any
+Airflow's form takes a field whose type lacks "null" as required, and an empty text as missing: one such field makes its buttons grey, those
+of the trigger and of the backfill. So all that may be empty is None and of a type with "null"; only choices and switches are required.
+"""
+
+from typing import Any, Final
 
 from airflow.sdk import Param
 
@@ -12,6 +16,8 @@ from cdc_ops.core.pipeline.pipeline import ARCHIVE, Pipeline, TableRule
 _SECTION = "Read again (the watermark stays)"
 _DECLARED_MODES = (INCREMENT, ResyncMode.QUARANTINE.value, ResyncMode.REPLAY.value)
 """What can be asked of tables without a database."""
+_TEXT: Final = ["null", "string"]
+_LINES: Final = ["null", "array"]
 _SHOWN = 200
 """Entries of tables that the page lists; beyond it only their number helps."""
 
@@ -27,14 +33,14 @@ _MODE_TEXTS = {
 
 
 def params(pipeline: Pipeline) -> dict[str, Param]:
-    """Returns the trigger form; every field has a valid default, which a DAG with a schedule must have."""
+    """Returns the trigger form; every field has a valid default, with which Airflow's form can be sent, as a DAG with a schedule needs."""
     modes = _DECLARED_MODES if pipeline.source.is_declared else MODES
     exact = sorted(rule.pattern for rule in pipeline.tables if not rule.exclude)
     choice: dict[str, Any] = {} if any(rule.is_pattern for rule in pipeline.tables) else {"examples": exact}
-    instant: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": _SECTION}
+    instant: dict[str, Any] = {"type": _TEXT, "format": "date-time", "section": _SECTION}
     tables = "schema.table, one per line; empty = all tables of the pipeline."
     return {
-        "tables": Param([], type="array", title="Tables", description=tables, **choice),
+        "tables": Param(None, type=_LINES, title="Tables", description=tables, **choice),
         "mode": Param(
             INCREMENT,
             type="string",
@@ -46,10 +52,10 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
         "since": Param(None, title="Since", description="Modes range and replay: from this instant on, with its time zone.", **instant),
         **({} if pipeline.source.is_declared else _of_a_database(instant)),
         "downstream": Param(
-            "",
-            type="string",
-            enum=["", *Downstream],
-            values_display={"": "as the pipeline says", "events": "events: tell them", "silent": "silent: do not tell them"},
+            None,
+            type=_TEXT,
+            enum=[None, *(one.value for one in Downstream)],
+            values_display={"None": "as the pipeline says", "events": "events: tell them", "silent": "silent: do not tell them"},
             title="DAGs behind the tables",
             description="Of backfills, and of modes that read rows again: whether they emit asset events. After a silent run the next"
             " event's range of Delta versions has these commits too.",
@@ -75,26 +81,27 @@ def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
     return {
         "until": Param(None, title="Until", description="Mode range: up to this instant (excluded).", **instant),
         "keys": Param(
-            [],
-            type="array",
+            None,
+            type=_LINES,
             title="Keys",
             description="Mode keys: one row per line. Separate parts of a composite key by commas; put a part with a comma or outer"
             " blanks in double quotes. Rows that the source lacks are deleted.",
             section=_SECTION,
         ),
         "columns": Param(
-            [],
-            type="array",
+            None,
+            type=_LINES,
             title="Columns",
             description="Mode increment: fill these columns, one a line, in the rows that the lake has; all rows, or since to until."
             " A name that begins or ends with a blank stands in double quotes.",
             section=_SECTION,
         ),
         "accept_deletes": Param(
-            "",
-            type=["string", "integer"],
+            None,
+            type=["null", "string", "integer"],
             minimum=0,
             pattern=r"^(\d+|\d{1,3}(\.\d+)?\s*%)?$",
+            examples=["500", "30%"],  # with them Airflow asks in one line, without them in a box for JSON
             title="Accept deletes",
             description="Mode reconcile, one table: delete up to this number of rows (500) or share (30%), above its limits.",
             section=_SECTION,

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -116,20 +117,53 @@ def test_of_the_shipped_pipelines_of_archives_the_one_of_binlogs_copies_them(mon
 def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_known(folder: Path) -> None:
     dags = bag().dags
     defaults = {
-        "tables": [],
+        "tables": None,
         "mode": "increment",
         "since": None,
         "until": None,
-        "keys": [],
-        "columns": [],
-        "accept_deletes": "",
-        "downstream": "",
+        "keys": None,
+        "columns": None,
+        "accept_deletes": None,
+        "downstream": None,
         "dry_run": False,
         "accept_cost": False,
     }
     assert dags["cdc_shop"].params.dump() == defaults
     assert dags["cdc_crm"].params.get_param("tables").schema["examples"] == ["crm.accounts", "crm.leads"]
     assert "examples" not in dags["cdc_shop"].params.get_param("tables").schema
+
+
+def is_required(schema: dict[str, Any]) -> bool:
+    """As Airflow's form tells it: `!!schema.type && (!Array.isArray(schema.type) || !schema.type.includes("null"))`."""
+    kinds = schema.get("type")
+    return bool(kinds) and (isinstance(kinds, str) or "null" not in kinds)
+
+
+def test_no_form_of_any_dag_has_a_field_that_makes_airflows_buttons_grey(folder: Path) -> None:
+    """A required field without a value disables Trigger and Run Backfill; so does one that somebody has filled in and emptied again."""
+    write_declared(folder)
+    shop = folder / "shop.yaml"
+    shop.write_text(f"{shop.read_text()}reconcile_schedule: '@daily'\nnotify: {{on_call: {{webhook: hook}}}}\n")
+    (folder / "torn.yaml").write_text("pipeline: torn\n")
+    shipped = {file.parent for file in (ROOT / "dags" / "pipelines").rglob("*.yaml")}
+    dags = [dag for one in (folder, *shipped) for dag in build_dags(one).values()]
+    kinds = {"cdc_shop", "cdc_crm", "cdc_erp", "cdc_shop_reconcile", "cdc-ops-alerts", "cdc_torn"}
+    assert kinds < {dag.dag_id for dag in dags}
+    fields = [(dag.dag_id, name, dag.params.get_param(name)) for dag in dags for name in dag.params]
+    assert len(fields) > 40
+    grey = [(dag, name) for dag, name, field in fields if is_required(field.schema) and field.value in (None, "")]
+    assert grey == []
+    assert {name for _, name, field in fields if is_required(field.schema)} == {"mode", "dry_run", "accept_cost"}, "choices and switches"
+
+
+@pytest.mark.parametrize(("field", "value"), [("accept_deletes", ""), ("accept_deletes", 7), ("accept_deletes", "30%"), ("keys", [])])
+def test_a_conf_of_the_rest_api_may_say_what_the_form_does_not(folder: Path, field: str, value: Any) -> None:
+    bag().dags["cdc_shop"].params.get_param(field).resolve(value)
+
+
+def test_an_empty_choice_is_refused_by_name_in_a_conf_of_the_rest_api(folder: Path) -> None:
+    with pytest.raises(ParamValidationError, match=r"'' is not one of \[None, 'events', 'silent'\]"):
+        bag().dags["cdc_shop"].params.get_param("downstream").resolve("")
 
 
 def test_the_trigger_form_asks_for_instants_as_such(folder: Path) -> None:
@@ -263,18 +297,25 @@ def test_the_examples_that_ship_are_dags() -> None:
             assert "broken" not in dag.tags, dag.doc_md
 
 
-def test_a_pipeline_without_a_database_is_a_dag_whose_form_offers_what_needs_none(folder: Path) -> None:
+def write_declared(folder: Path) -> None:
+    """Writes the file of a pipeline without a database."""
     source = "kind: none, tables: {erp.orders: {id: bigint primary key}}"
     head = HEAD.replace("kind: mariadb, connection: shop_db", source.replace("{", "{{").replace("}", "}}")).format(name="erp")
     settings = 'settings: {GETTRUNCATES: "true", GETUPDATEBEFORES: "true"}'
     archive = f"archive: {{url: /archive, format: goldengate-json, {settings}}}\n"
     (folder / "erp.yaml").write_text(archive + head.replace("cursor: [updated_at, id]", "method: log") + "  erp.orders:\n")
+
+
+def test_a_pipeline_without_a_database_is_a_dag_whose_form_offers_what_needs_none(folder: Path) -> None:
+    write_declared(folder)
     dag = build_dags(folder)["cdc_erp"]
     assert "declared" in dag.tags, dag.doc_md
     assert sorted(dag.params) == ["accept_cost", "downstream", "dry_run", "mode", "since", "tables"]
     assert dag.params.get_param("mode").schema["enum"] == ["increment", "quarantine", "replay"]
     assert dag.doc_md is not None
     assert "`/archive` alone" in dag.doc_md
+    assert dag.allowed_run_types is not None
+    assert "backfill" not in dag.allowed_run_types, "a backfill reads a database"
 
 
 def test_a_schedule_for_reconciling_makes_a_dag_of_its_own(folder: Path) -> None:

@@ -153,14 +153,26 @@ tables: {{shop.orders: {{}}}}
 """
 
 
+DECLARED = """
+pipeline: {name}
+source: {{kind: none, tables: {{erp.orders: {{id: bigint primary key}}}}}}
+archive: {{url: /archive, format: goldengate-json, settings: {{GETTRUNCATES: "true", GETUPDATEBEFORES: "true"}}}}
+target: {{root: /lake, staging: /staging}}
+defaults: {{method: log}}
+tables: {{erp.orders: {{}}}}
+"""
+"""Its DAG refuses backfills, as those do that reconcile."""
+
+
 def known_dags(folder: Path, patch: pytest.MonkeyPatch) -> set[str]:
-    """Makes Airflow know the DAGs of `shop`, with one that reconciles, of `clickstream`, and of a pipeline `clickstream_reconcile`."""
+    """Makes Airflow know the DAGs of `shop`, with one that reconciles, of `clickstream`, and of pipelines that are named as if they did."""
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.models.dagbundle import DagBundleModel
     from airflow.utils.session import create_session
 
     for name, more in (("shop", 'reconcile_schedule: "0 3 * * *"'), ("clickstream", ""), ("clickstream_reconcile", "")):
         (folder / f"{name}.yaml").write_text(PIPELINE.format(name=name, more=more))
+    (folder / "erp_reconcile.yaml").write_text(DECLARED.format(name="erp_reconcile"))
     patch.setenv("CDC_OPS_PIPELINES", str(folder))
     bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
     with create_session() as session:
@@ -176,10 +188,11 @@ def test_the_dag_that_reconciles_belongs_to_its_pipeline_and_a_pipeline_of_such_
     from cdc_ops.airflow.auth import _schedules
 
     dags = known_dags(tmp_path, monkeypatch)
-    assert dags == {"cdc_shop", "cdc_shop_reconcile", "cdc_clickstream", "cdc_clickstream_reconcile"}
+    assert dags == {"cdc_shop", "cdc_shop_reconcile", "cdc_clickstream", "cdc_clickstream_reconcile", "cdc_erp_reconcile"}
     assert {name: info.dag_ids for name, info in _schedules(dags).items()} == {
         "clickstream": ("cdc_clickstream",),
         "clickstream_reconcile": ("cdc_clickstream_reconcile",),
+        "erp_reconcile": ("cdc_erp_reconcile",),
         "shop": ("cdc_shop", "cdc_shop_reconcile"),
     }
     allowed.update(dags)

@@ -59,6 +59,15 @@ def test_a_backfill_reads_its_interval_also_where_airflow_rewrote_an_older_run(r
     assert (request.kind, request.since, request.until, request.tables) == (RunKind.BACKFILL, *HOUR, ("shop.orders",))
 
 
+@pytest.mark.parametrize("empty", [None, ""])
+@pytest.mark.parametrize("kind", ["manual", "backfill"])
+def test_a_field_of_the_form_that_is_left_empty_says_nothing(kind: str, empty: Any) -> None:
+    """Airflow's form sends all of its fields, and None for those that are empty."""
+    form = dict.fromkeys(("since", "until", "accept_deletes", "downstream"), empty) | dict.fromkeys(("tables", "keys", "columns"))
+    switches = {"dry_run": False, "accept_cost": False}
+    assert run_request(dag_run(kind, HOUR, mode="increment", **form, **switches)) == run_request(dag_run(kind, HOUR))
+
+
 @pytest.mark.parametrize("conf", [{"mode": "full"}, {"since": "2026-01-01T00:00:00Z"}, {"keys": ["1"]}])
 def test_a_backfill_with_a_range_or_mode_of_its_own_is_refused(conf: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match="takes its range from the dates"):
