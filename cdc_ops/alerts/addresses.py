@@ -52,12 +52,19 @@ class MailAddress:
 
 
 def webhook_address(connection: str, url: str) -> WebhookAddress:
-    """Reads the URL of a webhook; a login in it becomes a header.
+    """Reads the URL of a webhook; a login in it becomes a header. As with mail, no login goes without encryption.
 
     Raises:
-        ConfigError: it is no URL of HTTP.
+        ConfigError: it is no URL of HTTP, or it has a login and no encryption.
     """
     parts = _parts(connection, url, ("http", "https"), WEBHOOK_FORM)
+    if parts.scheme == "http" and (parts.username or parts.password):
+        raise ConfigError(
+            f"The connection {connection!r} would send the login of its webhook without encryption.",
+            why="Its URL has a user or a password, and begins with http://, so that everybody on the way can read both.",
+            data=_DATA,
+            next=f"Write it as https://user:password@host/path, or as {WEBHOOK_FORM} without a login.",
+        )
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
     place = parts._replace(netloc=f"{host}:{parts.port}" if parts.port else host, fragment="")
     login = f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password or '')}"

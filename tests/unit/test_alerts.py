@@ -12,15 +12,16 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from cdc_ops.alerts.addresses import webhook_address
+from cdc_ops.alerts.channels import post_message
 from cdc_ops.alerts.conditions import NEWS, error_parts, read_conditions
-from cdc_ops.alerts.due import due
+from cdc_ops.alerts.due import Change, due
 from cdc_ops.alerts.messages import IN_FULL, Message, messages_of
 from cdc_ops.alerts.tell import tell
 from cdc_ops.cli import app
 from cdc_ops.cli.commands.alerts import find_channel
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.pipeline.pipeline import Pipeline
-from cdc_ops.core.pipeline.receivers import URGENT, AlertKind
+from cdc_ops.core.pipeline.receivers import URGENT, AlertKind, Receiver
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import DeletesRefusedError
 from cdc_ops.state.alerts import Finding, Subject
@@ -360,13 +361,27 @@ def test_a_password_is_not_sent_to_a_mail_server_without_encryption(
     assert not [command for command in box.commands if command.upper().startswith("AUTH")]
 
 
-def test_a_login_in_a_webhook_becomes_a_header(store: SqlStateStore, hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CDC_OPS_CONN_ON_CALL_HOOK", hook.url.replace("://", "://bot:p%40ss@"))
+def test_a_login_in_a_webhook_becomes_a_header(hook: Hook) -> None:
+    address = webhook_address("on_call_hook", "https://bot:p%40ss@hooks.example/x")
+    assert (address.url, address.authorization) == ("https://hooks.example/x", "Basic Ym90OnBAc3M=")
+    message = Message(pipeline="shop", kind=AlertKind.FAILURE, change=Change.NEW, subject="s", text="s")
+    post_message(Receiver(name="on_call", webhook="on_call_hook"), replace(address, url=hook.url), message)
+    assert len(hook.take()) == 1
+    assert hook.headers[-1]["Authorization"] == address.authorization
+
+
+@pytest.mark.parametrize("login", ["bot:hunter2", "bot", ":hunter2"])
+def test_a_login_is_sent_to_no_webhook_without_encryption(
+    login: str, store: SqlStateStore, hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_OPS_CONN_ON_CALL_HOOK", hook.url.replace("://", f"://{login}@"))
     write_file(tmp_path)
     Wrong(store).make(AlertKind.FAILURE)
-    command("--notify")
-    assert len(hook.take()) == 1
-    assert hook.headers[-1]["Authorization"] == "Basic Ym90OnBAc3M="
+    result = command("--notify")
+    assert result.exit_code == 5
+    assert "would send the login of its webhook without encryption" in re.sub(r"\s+", " ", result.output)
+    assert "hunter2" not in result.output
+    assert hook.take() == []
 
 
 @pytest.mark.parametrize("url", ["mysql://cdc:hunter2@db/shop", "hunter2", "https://", "http://host:hunter2/x", "https://ho st/hunter2"])
