@@ -159,6 +159,20 @@ def test_only_a_grant_of_its_own_run_reaches_the_second_try_of_a_table(context: 
         assert approved_request(store, request(run_id), config(table)).approval is None
 
 
+def test_a_change_of_columns_that_nobody_has_granted_starts_no_full_resync(context: Context, store: SqlStateStore) -> None:
+    settings = replace(context.pipeline.airflow.approve, decisions=(Decision.COLUMNS,))
+    here = replace(context, pipeline=replace(context.pipeline, airflow=AirflowSettings(approve=settings)))
+    tables, first = (ORDERS, ITEMS, QUIET), request("r1")
+    for table in tables:
+        record_failure(here, first, config(table), SchemaChangedError("It stops.").asking(asks(Asked(decision=Decision.COLUMNS))))
+    refused, late, waits = ask(here, first, tuple(map(config, tables)))
+    answer(store, refused, ApprovalStatus.REFUSED, "ben")
+    answer(store, late, ApprovalStatus.TIMED_OUT, "")
+    assert [approved_request(store, first, config(table)) for table in tables] == [first] * 3
+    answer(store, waits, ApprovalStatus.GRANTED, "ann")
+    assert [approved_request(store, first, config(table)).mode for table in tables] == [None, None, ResyncMode.FULL]
+
+
 def test_a_run_that_ends_withdraws_what_nobody_has_answered(context: Context, store: SqlStateStore) -> None:
     orders, _ = refuse(context, "r1", ORDERS, ITEMS)
     answer(store, orders, ApprovalStatus.GRANTED, "ann")

@@ -1,5 +1,6 @@
 """The login of a source reaches a task by a ticket, and nothing that a task is given holds the login."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -36,6 +37,15 @@ def test_a_ticket_that_was_never_given_out_is_worth_nothing() -> None:
         with pytest.raises(EnvironmentSetupError) as failure:
             redeem(wrong)
         assert "geheim" not in str(failure.value)
+
+
+def test_a_ticket_is_worth_nothing_to_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder's permissions keep others from asking at all; root passes these. To the driver, whoever asks here is another user."""
+    ticket, me = offer(URL), os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: me + 1)
+    with pytest.raises(EnvironmentSetupError) as failure:
+        redeem(ticket)
+    assert "geheim" not in str(failure.value)
 
 
 def test_a_native_read_does_not_show_its_url() -> None:
