@@ -101,15 +101,14 @@ def chosen(server: str, folder: Path) -> dict[str, Any]:
 
 
 def vanished(server: str, folder: Path) -> dict[str, Any]:
-    """Files that vanish after they were found, when the server has dropped the plan from its cache."""
+    """Files that vanish after they were found, when the server looks at a plan again: as if its cache had dropped each."""
     spark = open_connected(server, {})
     spark.range(4).repartition(2).write.parquet(str(folder / "landed"))
     loose = spark.read.parquet(str(folder / "landed"))
     kept = pinned(spark.read.parquet(str(folder / "landed")))
     before = [loose.count(), kept.count()]
     next(folder.glob("landed/part-*")).unlink()
-    for _ in range(100):  # the cache has parts, and each drops the oldest of its own plans only
-        spark.read.parquet(str(folder / "landed")).collect()
+    spark.conf.set("spark.connect.session.planCache.enabled", "false")  # which plans other reads drive out of it is the server's affair
     failed = False
     try:
         kept.agg(F.sum("id")).collect()
