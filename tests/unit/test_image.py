@@ -1,4 +1,4 @@
-"""The images of docker-compose.yaml, built as far as can be without a container engine: their COPY lines behind .dockerignore, and `pip wheel`."""
+"""The images of docker-compose.yaml without a container engine: what their Dockerfiles copy behind .dockerignore, and the wheel of it."""
 
 import re
 import shutil
