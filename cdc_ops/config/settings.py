@@ -42,6 +42,16 @@ VARIABLES: Final = (
         meaning="Folder for archives of Java classes, by which the JVMs of small jobs start faster; some hundred MB. `off` = none.",
     ),
     Variable(
+        name="CDC_OPS_CACHE",
+        default="`$CDC_OPS_HOME`",
+        meaning="Folder for compiled functions, which are made once; of the demo and the tests also for servers that they fetch.",
+    ),
+    Variable(
+        name="CDC_OPS_IVY_SETTINGS",
+        default="none",
+        meaning="File with Ivy's settings, for a mirror of your own that jars are fetched from.",
+    ),
+    Variable(
         name="CDC_OPS_LOGS",
         default="`$CDC_OPS_HOME/logs`",
         meaning="Folder for the logs of Spark, one file a run of `cdc-ops`; the newest 20 stay. In Airflow they are in the tasks' logs.",

@@ -1,11 +1,14 @@
 """Settings of a process: from the environment, with defaults."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from cdc_ops.config.settings import VARIABLES, load_settings
 from cdc_ops.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_without_variables_everything_has_a_default(tmp_path: Path) -> None:
@@ -56,6 +59,12 @@ def test_every_setting_stands_in_the_table_of_variables() -> None:
         "CDC_OPS_PIPELINES",
         "CDC_OPS_JARS",
         "CDC_OPS_CLASSES",
+        "CDC_OPS_CACHE",
+        "CDC_OPS_IVY_SETTINGS",
         "CDC_OPS_LOGS",
         "CDC_OPS_CONN_<ID>",
     }
+    of_users = (file for file in (ROOT / "cdc_ops").rglob("*.py") if file.parent.name not in ("demo", "dev"))
+    read = {name for file in of_users for name in re.findall(r"[\"'](CDC_OPS_[A-Z_]+)[\"']", file.read_text("utf-8"))}
+    of_pipeline_files = {"CDC_OPS_LAKE", "CDC_OPS_STAGING", "CDC_OPS_ARCHIVE_ENDPOINT"}
+    assert read - {"CDC_OPS_CONN_"} - of_pipeline_files <= names

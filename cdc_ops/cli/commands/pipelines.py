@@ -136,7 +136,10 @@ def validate(folder: Folder = None, as_json: Json = False) -> None:
 
 @app.command()
 def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
-    """Show what `run` would do now, and what it is estimated to cost. Reads source, lake and ledger; writes nothing; starts no Spark."""
+    """Show what `run` would do now, and what it is estimated to cost. Reads source, lake and ledger; writes no row; starts no Spark.
+
+    It makes the ledger if there is none, and brings it to this version.
+    """
     from cdc_ops.cli.output.costs import print_costs, refusals
 
     with guarded(as_json):
