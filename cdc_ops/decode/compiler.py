@@ -134,22 +134,23 @@ def _cache_folder(sources: Path) -> Iterator[bool]:
 @lru_cache(maxsize=1)
 def cache_folder() -> Path | None:
     """Returns the folder of machine code, None if no folder can be written, or others can write it or a folder above it."""
-    for candidate in _candidates():
-        folder = private_folder(candidate, make=True)
+    for candidate, named in _candidates():
+        folder = private_folder(candidate, make=True, named=named)
         if folder is not None and os.access(folder, os.W_OK):
             return folder
     _log.warning("No folder for compiled functions is this user's alone, so each process compiles its own; set CDC_OPS_CACHE to one.")
     return None
 
 
-def _candidates() -> Iterator[Path]:
+def _candidates() -> Iterator[tuple[Path, bool]]:
+    """Yields where the folder may be, and whether somebody chose the place."""
     for variable in ("CDC_OPS_CACHE", "CDC_OPS_HOME"):
         if value := os.environ.get(variable, "").strip():
-            yield Path(value).expanduser().absolute() / "kernels"
+            yield Path(value).expanduser().absolute() / "kernels", True
     home = os.environ.get("HOME", "").strip()
     if home:
-        yield Path(home, ".cdc-ops", "kernels").absolute()
-    yield Path(tempfile.gettempdir(), f"cdc-ops-{os.getuid()}", "kernels")
+        yield Path(home, ".cdc-ops", "kernels").absolute(), True
+    yield Path(tempfile.gettempdir(), f"cdc-ops-{os.getuid()}", "kernels"), False
 
 
 @lru_cache(maxsize=16)

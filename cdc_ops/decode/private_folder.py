@@ -13,7 +13,7 @@ from typing import Final
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
-def private_folder(folder: Path, *, make: bool) -> Path | None:
+def private_folder(folder: Path, *, make: bool, named: bool = True) -> Path | None:
     """Returns a folder by its true name, without links; None if it is not there, or others could have made it or can write it.
 
     Below a folder that all can write, each folder has to be this user's or root's, and none may be a link, or let others put something in
@@ -22,6 +22,8 @@ def private_folder(folder: Path, *, make: bool) -> Path | None:
     Args:
         folder: An absolute path.
         make: Whether folders that are not there are made, for this user alone.
+        named: Whether somebody chose it, who answers for what is above it: a volume of a container may let all its users write, and move
+            what is there. Of a name that nobody chose, the folders above must not.
     """
     walked, shared, mine = Path(folder.anchor), False, {0, os.getuid()}
     found = walked.lstat()
@@ -33,11 +35,11 @@ def private_folder(folder: Path, *, make: bool) -> Path | None:
             return None
         is_link, foreign = stat.S_ISLNK(found.st_mode), found.st_uid not in mine
         if is_link and not shared and not foreign:
-            return private_folder(Path(os.path.realpath(walked), *folder.parts[place:]), make=make)
+            return private_folder(Path(os.path.realpath(walked), *folder.parts[place:]), make=make, named=named)
         if not stat.S_ISDIR(found.st_mode) or (shared and foreign):
             return None
         if found.st_mode & (_OTHERS if shared else stat.S_IWOTH):
-            if not found.st_mode & stat.S_ISVTX:  # others can put their own in the place of what is there
+            if not found.st_mode & stat.S_ISVTX and (shared or not named):  # others can put their own in the place of what is there
                 return None
             shared = True
     return walked if found.st_uid in mine and not found.st_mode & _OTHERS else None

@@ -72,7 +72,8 @@ def test_what_stands_in_a_folder_that_all_can_change_is_nobodys(tmp_path: Path) 
     open_to_all = tmp_path / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)  # without the sticky bit: names in it can be moved by all
-    assert private_folder(open_to_all / "mine", make=True) is None
+    assert private_folder(open_to_all / "mine", make=True, named=False) is None
+    assert private_folder(open_to_all / "mine", make=True) is None, "it stands below the temporary folder, whoever named it"
 
 
 def test_links_of_the_system_are_followed_to_their_true_name() -> None:
