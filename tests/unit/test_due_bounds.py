@@ -13,11 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdc_ops.core.maintenance import MaintenancePolicy, TableStats
+from cdc_ops.core.operation.table_state import LedgerStatus, Phase
+from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.log.bounds import EXACT_BOUNDS, corrected_entries, has_exact_bounds, uncertain_files
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.steps import maintain as module
 from cdc_ops.steps.maintain import due_maintenance
+from cdc_ops.steps.runs import one_look
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STATS = TableStats(delta_version=0, files=1, size_bytes=1, vacuumed_at=NOW)
@@ -77,7 +80,7 @@ def test_of_files_with_deleted_rows_the_footer_tells_the_bounds_and_what_none_te
     vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
     values = pa.array([Decimal("0.123456789012345678"), None, Decimal(5)], pa.decimal128(38, 18))
     pq.write_table(pa.table({"k": values}), tmp_path / "a b.parquet", row_group_size=1)
-    adds = [
+    adds: list[dict[str, Any]] = [
         {"path": "plain.parquet", "stats": stats},
         {"path": "a%20b.parquet", "stats": stats, "deletionVector": vector, "dataChange": True},
         {"path": "a%20b.parquet", "stats": None, "deletionVector": vector},
@@ -92,3 +95,20 @@ def test_of_files_with_deleted_rows_the_footer_tells_the_bounds_and_what_none_te
     assert gone["stats"] == '{"numRecords":3,"minValues":{"n":1},"maxValues":{"n":1},"nullCount":{"k":1},"tightBounds":false}'
     assert [entry["dataChange"] for entry in (told, untold, gone)] == [False, False, False]
     assert corrected_entries(path, state, [told]) == []
+
+
+@pytest.mark.parametrize(("exact", "enabled", "settled"), [(True, True, True), (False, True, False), (False, False, True)])
+def test_a_table_without_news_is_not_settled_by_a_look_while_its_bounds_are_due(
+    monkeypatch: pytest.MonkeyPatch, exact: bool, enabled: bool, settled: bool
+) -> None:
+    name = TableName(schema="shop", name="orders")
+    seen = SimpleNamespace(state=SimpleNamespace(table=name, phase=Phase.READY, missing_since=None), last_run=None, stats=STATS)
+    upkeep = SimpleNamespace(maintenance=MaintenancePolicy(enabled=enabled))
+    settings = SimpleNamespace(upkeep=upkeep, method=Method.QUERY, load=SimpleNamespace(cursor="updated_at"))
+    config = SimpleNamespace(pipeline="shop", table=name, path="/lake/orders", settings=settings)
+    store = SimpleNamespace(now=lambda: NOW, free_tables=lambda *_: [seen])
+    context = SimpleNamespace(store=store, pipeline=SimpleNamespace(name="shop"), shows=lambda *_: True)
+    monkeypatch.setattr(one_look, "read_head", lambda *_: SimpleNamespace(exact_bounds=exact))
+    monkeypatch.setattr(one_look, "compare", lambda *_: LedgerStatus.EQUAL)
+    look = one_look._Look(context=cast(Any, context), source=cast(Any, None), request=cast(Any, None))
+    assert bool(look._candidates((cast(Any, config),))) is settled
