@@ -11,7 +11,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import TypePolicies
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.mysql.session import MySQLSession
-from cdc_ops.sources.sql.catalog import check_mapping, choose_columns, missing_table
+from cdc_ops.sources.sql.catalog import check_mapping, choose_columns, hidden_columns, missing_table
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import Row
 
@@ -19,6 +19,8 @@ _NOTHING: Final = "Nothing was read; the watermark stays."
 _BASE_TABLES: Final = ("BASE TABLE", "SYSTEM VERSIONED")
 _PLAIN_WEIGHTS: Final = re.compile(r"^(latin1_\w+|(utf8|utf8mb3|utf8mb4|ascii)_(general_ci|bin))$")
 _COLLATION: Final = re.compile(r"^\w+$")
+_OF_COLUMNS: Final = re.compile(r"^GRANT .*\bSELECT \(")
+"""A line of `SHOW GRANTS`, which has what active roles give too, that grants the columns of a table one by one."""
 _OWN_SCHEMAS: Final = ("mysql", "information_schema", "performance_schema", "sys")
 _ELSEWHERE: Final = {
     "mrg_myisam": "the tables of its UNION",
@@ -46,7 +48,7 @@ _TABLES: Final = _Listing(
 )
 _COLUMNS: Final = _Listing(
     select="SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
-    " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation"
+    " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation, PRIVILEGES AS privileges"
     " FROM information_schema.columns",
     order="ORDINAL_POSITION",
 )
@@ -72,6 +74,7 @@ class Catalog:
     def __init__(self, session: MySQLSession, dialect: Dialect) -> None:
         self._session = session
         self._dialect = dialect
+        self._grants_columns: bool | None = None
 
     def tables(self) -> tuple[TableName, ...]:
         """Returns the base tables that the user may read, without the server's own schemas."""
@@ -85,8 +88,12 @@ class Catalog:
         """Reads columns, primary key and indexes; see `Source.schema`."""
         facts = self._table_row(table)
         table = TableName(schema=facts["table_schema"], name=facts["table_name"])
-        rows = self.column_rows(table)
-        chosen = choose_columns(table, rows, tuple(columns), tuple(except_columns))
+        rows, wanted = self.column_rows(table), tuple(columns)
+        if not wanted and self._has_grants_of_columns():
+            self._check_may_read(table, rows, "*")
+        chosen = choose_columns(table, rows, wanted, tuple(except_columns))
+        if not all("select" in str(row["privileges"]).lower().split(",") for row in chosen):
+            self._check_may_read(table, rows, ", ".join(self._dialect.name(row["name"]) for row in chosen))
         primary_key, indexes = self._indexes(table)
         return TableSchema(
             table=table,
@@ -144,6 +151,29 @@ class Catalog:
         rows = (row for row in self._rows(_STATISTICS, table) if row["seq_in_index"] == 1)
         usable = (row for row in rows if _is(table, row) and _is_usable(row))
         return tuple(str(row["expression"]) for row in usable if row.get("expression"))
+
+    def _has_grants_of_columns(self) -> bool:
+        """True if the user has grants of single columns: then `information_schema` may hide others, as if they did not exist."""
+        if self._grants_columns is None:
+            grants = (str(text) for row in self._session.rows("SHOW GRANTS") for text in row.values())
+            self._grants_columns = any(_OF_COLUMNS.match(text) for text in grants)
+        return self._grants_columns
+
+    def _check_may_read(self, table: TableName, rows: list[Row], what: str) -> None:
+        """Asks the server itself, which knows what the user may read; it reads no row.
+
+        Raises:
+            SourceTableError: the user may not read all of it.
+        """
+        if self._session.rows_if_allowed(f"SELECT {what} FROM {self._dialect.table(table)} LIMIT 0") is None:
+            shown = tuple(str(row["name"]) for row in rows if "select" in str(row["privileges"]).lower().split(","))
+            raise hidden_columns(
+                self._session,
+                table,
+                "the server does not show all of them",
+                f"GRANT SELECT ON {self._dialect.table(table)} to the user; or name those to copy, as only they are shown:"
+                f" 'columns: [{', '.join(shown)}]' in the pipeline file.",
+            )
 
     def _rows(self, listing: "_Listing", table: TableName) -> list[Row]:
         """Returns what a listing says of a table, and of others whose names the server holds for equal."""

@@ -16,7 +16,8 @@ from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.mysql.native import native_read, why_not_native
-from cdc_ops.sources.mysql.session import SESSION_SETTINGS, Address
+from cdc_ops.sources.mysql.session import Address
+from cdc_ops.sources.mysql.settings import SESSION_SETTINGS
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.selected import Selected
 

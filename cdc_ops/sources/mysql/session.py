@@ -3,11 +3,13 @@
 import ssl
 from typing import Any, Final
 
+import pymysql
 from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection
 
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.errors import CdcError, SourceAccessError, SourceError, SourceTableError
+from cdc_ops.sources.mysql.settings import LOCK_WAIT_SECONDS, SESSION_SETTINGS, SHOWN, unheld
 from cdc_ops.sources.sql.session import (
     CONNECT_TIMEOUT_SECONDS,
     NOTHING,
@@ -17,18 +19,12 @@ from cdc_ops.sources.sql.session import (
     check_mode,
     check_options,
     interrupted,
+    not_held,
     one_line,
     unreachable,
 )
 
 READ_TIMEOUT_SECONDS: Final = 900
-
-SESSION_SETTINGS: Final = (
-    # The last two are comments that only one of the two servers executes: a read-only session, by the name that each gives to it.
-    "SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600"
-    " /*!80000 , transaction_read_only = 1 */ /*M! , tx_read_only = 1 */"
-)
-"""What every connection sets, from Python and from Spark: literals and text mean the same on both, whatever the server's defaults."""
 
 _SSL_MODES: Final = ("disabled", "required", "verify_ca", "verify_identity")
 _OPTIONS: Final = ("ssl_mode", "ssl_ca")
@@ -47,7 +43,7 @@ _BUSY: Final = frozenset((1040, 1041, 1135, 1203, 1226))
 _TABLE: Final = frozenset((1049, 1054, 1146, 1932))
 _TLS: Final = 2026
 
-_NO_PRIVILEGE: Final = frozenset((1044, 1142, 1227))
+_NO_PRIVILEGE: Final = frozenset((1044, 1142, 1143, 1227))
 """What the server answers where a grant is missing for one statement."""
 
 
@@ -93,7 +89,7 @@ class MySQLSession(SqlSession):
         address: Where and who.
     """
 
-    lock_limit = ("SET SESSION lock_wait_timeout = 3", "SET SESSION lock_wait_timeout = DEFAULT")
+    lock_limit = ("SET SESSION lock_wait_timeout = 3", f"SET SESSION lock_wait_timeout = {LOCK_WAIT_SECONDS}")
 
     def __init__(self, address: Address) -> None:
         super().__init__(address, lambda error: source_error(error, address))
@@ -108,10 +104,9 @@ class MySQLSession(SqlSession):
 
     def _prepare(self, connection: Connection) -> None:
         connection.exec_driver_sql(SESSION_SETTINGS)
+        if lost := unheld({str(name): str(value) for name, value in connection.exec_driver_sql(SHOWN)}):
+            raise not_held(self.place, lost, "A limit of the server's start, or a proxy in between, changes what the session has set.")
         self.version = str(connection.exec_driver_sql("SELECT VERSION()").scalar_one())
-        if "mariadb" not in self.version.lower() and int(self.version.split(".", 1)[0]) >= 8:
-            # Otherwise row counts and AUTO_INCREMENT are up to a day old.
-            connection.exec_driver_sql("SET SESSION information_schema_stats_expiry = 0")
 
     def rows_unless(self, sql: str, codes: frozenset[int]) -> list[Row] | int | None:
         """Runs one statement like `rows_if_allowed`, but returns the server's number of an error that is one of `codes`."""
@@ -127,6 +122,20 @@ class MySQLSession(SqlSession):
 
     def _lacks_privilege(self, error: exc.DBAPIError) -> bool:
         return error_code(error) in _NO_PRIVILEGE
+
+
+def connect(address: Address) -> Any:
+    """Opens a connection of PyMySQL's own, for what is read by its bytes; it has the settings of every session."""
+    return pymysql.connect(
+        host=address.host,
+        port=address.port,
+        user=address.user,
+        database=address.database or None,
+        charset="utf8mb4",
+        autocommit=True,
+        init_command=SESSION_SETTINGS,
+        **address.engine_options(),
+    )
 
 
 def error_code(error: BaseException) -> int:

@@ -20,7 +20,7 @@ from pymysql.err import raise_mysql_exception
 from cdc_ops.decode.wire.columns import WireColumn
 from cdc_ops.decode.wire.mysql_rows import MySQLRows
 from cdc_ops.sources.base import NativeColumn
-from cdc_ops.sources.mysql.session import READ_TIMEOUT_SECONDS, SESSION_SETTINGS, Address, source_error
+from cdc_ops.sources.mysql.session import READ_TIMEOUT_SECONDS, Address, connect, source_error
 from cdc_ops.sources.mysql.wire_dates import day_number, instant_micros, wall_clock_micros
 from cdc_ops.sources.sql.result_columns import check_result
 from cdc_ops.sources.sql.session import ended_early, unreadable
@@ -64,7 +64,7 @@ def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> I
     wire = tuple(WireColumn(name=column.name, carried=column.carried, **_FORMS[column.form]) for column in wanted)
     connection = None
     try:
-        connection = _connect(address)
+        connection = connect(address)
         yield from MySQLRows(wire, *_begin(connection, statement, address.place, wanted), raise_mysql_exception)
     except (pymysql.MySQLError, RuntimeError) as error:
         raise source_error(error, address) from None
@@ -75,19 +75,6 @@ def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> I
     finally:
         if connection is not None:
             connection._force_close()
-
-
-def _connect(address: Address) -> Any:
-    return pymysql.connect(
-        host=address.host,
-        port=address.port,
-        user=address.user,
-        database=address.database or None,
-        charset="utf8mb4",
-        autocommit=True,
-        init_command=SESSION_SETTINGS,
-        **address.engine_options(),
-    )
 
 
 def _begin(connection: Any, statement: str, place: str, columns: tuple[NativeColumn, ...]) -> tuple[Callable[[memoryview], int], int]:

@@ -9,7 +9,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import TypePolicies
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.postgres.session import PostgresSession
-from cdc_ops.sources.sql.catalog import check_mapping, choose_columns, missing_table
+from cdc_ops.sources.sql.catalog import check_mapping, choose_columns, hidden_columns, missing_table
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import NOTHING, Row
 
@@ -44,6 +44,7 @@ _NORMAL: Final = {
 
 _COLUMNS: Final = """
     SELECT a.attrelid::bigint AS table_id, a.attname AS name, NOT a.attnotnull AND NOT t.typnotnull AS nullable,
+      has_column_privilege(a.attrelid, a.attnum, 'SELECT') AS readable,
       format_type(base.type_id, base.typmod) AS declared, leaf.typname AS leaf,
       COALESCE((SELECT c.collname::text FROM pg_collation c WHERE c.oid = a.attcollation AND NOT c.collisdeterministic), '') AS loose,
       leaf.typtype <> 'b' OR n.nspname = 'pg_catalog' OR EXISTS (
@@ -135,6 +136,10 @@ class PostgresCatalog:
         rows = self._rows(_COLUMNS, table)
         chosen = choose_columns(table, rows, tuple(columns), tuple(except_columns))
         _check_case(table, chosen)
+        if hidden := [str(row["name"]) for row in chosen if not row["readable"]]:
+            grant = f"GRANT SELECT ({', '.join(map(self._dialect.name, hidden))}) ON {self._dialect.table(table)} to the user"
+            without = f"leave them out: 'except_column_list: [{', '.join(hidden)}]' in the pipeline file."
+            raise hidden_columns(self._session, table, f"not {', '.join(map(repr, hidden))}", f"{grant}; or {without}")
         primary_key, indexes = self._indexes(table)
         return TableSchema(
             table=table,

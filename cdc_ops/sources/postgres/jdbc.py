@@ -13,7 +13,8 @@ from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.postgres.native import native_read
-from cdc_ops.sources.postgres.session import APPLICATION, SESSION_SETTINGS, PostgresAddress
+from cdc_ops.sources.postgres.session import APPLICATION, PostgresAddress
+from cdc_ops.sources.postgres.settings import IN_A_TRANSACTION
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.selected import Selected
 
@@ -52,7 +53,7 @@ def build_read(reader: Reader, address: PostgresAddress, dialect: Dialect, schem
             "fetchsize": _FETCH_SIZE,
             "customSchema": ", ".join(carried),
         },
-        session_init=SESSION_SETTINGS,
+        session_init=IN_A_TRANSACTION,
         native=native,
     )
 

@@ -7,6 +7,7 @@ from sqlalchemy.engine import URL, Connection
 
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.errors import CdcError, ConfigError, SourceAccessError, SourceError, SourceTableError
+from cdc_ops.sources.postgres.settings import REFUSED, SESSION_SETTINGS, TRANSACTION_SETTINGS, why_forbidden
 from cdc_ops.sources.sql.session import (
     CONNECT_TIMEOUT_SECONDS,
     NOTHING,
@@ -15,6 +16,7 @@ from cdc_ops.sources.sql.session import (
     check_mode,
     check_options,
     interrupted,
+    not_held,
     one_line,
     unreachable,
 )
@@ -22,26 +24,11 @@ from cdc_ops.sources.sql.session import (
 APPLICATION: Final = "cdc-ops"
 """Name of all our sessions: they are read-only, so they hold nothing back."""
 
-_SETTINGS: Final = {
-    "timezone": "UTC",
-    "datestyle": "ISO, MDY",
-    "intervalstyle": "postgres",
-    "bytea_output": "hex",
-    "extra_float_digits": "1",
-    "standard_conforming_strings": "on",
-    # A policy that hides rows is an error: rows that are missing without a word would look deleted.
-    "row_security": "off",
-    "default_transaction_read_only": "on",
-    "transaction_read_only": "on",
-    "idle_in_transaction_session_timeout": "0",
-}
-SESSION_SETTINGS: Final = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
-"""What every connection sets, from Python and from Spark: text means the same on both, whatever the server's defaults."""
-
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _OPTIONS: Final = ("sslmode", "sslrootcert")
 
 _TABLE: Final = frozenset(("3D000", "3F000", "42P01", "42703"))
+_CHARACTERS: Final = frozenset(("22021", "22P05"))
 _BUSY: Final = frozenset(("53000", "53200", "53300", "53400"))
 _LOST: Final = frozenset(("57P01", "57P02", "57P03", "57P05"))
 _INTERRUPTED: Final = frozenset(("57014", "40001", "40P01", "55P03", "25P03", "25P04"))
@@ -95,7 +82,7 @@ class PostgresAddress(ServerAddress):
 
     def engine_options(self) -> dict[str, Any]:
         """Returns the driver's options for TLS and patience."""
-        options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": APPLICATION}
+        options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": APPLICATION, "client_encoding": "utf8"}
         return options | self.ssl_options()
 
     def ssl_options(self) -> dict[str, str]:
@@ -110,14 +97,18 @@ class PostgresSession(SqlSession):
         address: Where and who.
     """
 
-    lock_limit = ("SET lock_timeout = '3s'", "RESET lock_timeout")
+    lock_limit = ("SET lock_timeout = '3s'", "SET lock_timeout = 0")
 
     def __init__(self, address: PostgresAddress) -> None:
         super().__init__(address, lambda error: source_error(error, address))
         self.address = address
 
     def _prepare(self, connection: Connection) -> None:
+        connection.exec_driver_sql(TRANSACTION_SETTINGS)
         connection.exec_driver_sql(SESSION_SETTINGS)
+        if found := {str(row.name): str(row.setting) for row in connection.exec_driver_sql(REFUSED)}:
+            why = "; ".join(f"{name}: {why_forbidden(name)}" for name in sorted(found))
+            raise not_held(self.place, tuple(f"{name} = {value}" for name, value in sorted(found.items())), why)
 
     def _lacks_privilege(self, error: exc.DBAPIError) -> bool:
         return error_state(error) == "42501"
@@ -169,7 +160,18 @@ def source_error(error: BaseException, address: PostgresAddress) -> CdcError:
             data=NOTHING,
             next="Check 'sslmode' and 'sslrootcert'.",
         )
-    return SourceError(f"The database server at {address.place} refused a statement (error {state}).", why=text, data=NOTHING)
+    return _refusal(state, text, address)
+
+
+def _refusal(state: str, text: str, address: PostgresAddress) -> SourceError:
+    if state not in _CHARACTERS:
+        return SourceError(f"The database server at {address.place} refused a statement (error {state}).", why=text, data=NOTHING)
+    return SourceError(
+        f"The database server at {address.place} has text that is not UTF-8.",
+        why=f"{text}. A database in SQL_ASCII keeps whatever bytes its clients send.",
+        data=NOTHING,
+        next="Correct the rows, or leave the column out with 'except_column_list' and store its bytes in a column of type bytea.",
+    )
 
 
 def _state_of_text(text: str) -> str:

@@ -17,7 +17,8 @@ from cdc_ops.decode.program import Field, Program
 from cdc_ops.decode.wire.postgres_rows import PostgresRows
 from cdc_ops.sources.base import NativeColumn
 from cdc_ops.sources.postgres.copying import copying
-from cdc_ops.sources.postgres.session import SESSION_SETTINGS, PostgresAddress, source_error
+from cdc_ops.sources.postgres.session import PostgresAddress, source_error
+from cdc_ops.sources.postgres.settings import SESSION_SETTINGS, TRANSACTION_SETTINGS
 from cdc_ops.sources.sql.result_columns import check_result
 from cdc_ops.sources.sql.session import ended_early, unreadable
 
@@ -55,6 +56,7 @@ def read_batches(url: str, statement: str, columns: Iterable[NativeColumn]) -> I
     connection = None
     try:
         connection = _connect(address)
+        connection.execute(TRANSACTION_SETTINGS)
         connection.execute(SESSION_SETTINGS)
         connection.execute(_BEGIN)
         _lock(connection, address.place, statement, wanted)
@@ -95,7 +97,6 @@ def _connect(address: PostgresAddress) -> psycopg.Connection:
         user=address.user,
         password=url.password,
         dbname=address.database,
-        client_encoding="utf8",
         autocommit=True,
         **address.engine_options(),
     )

@@ -1,4 +1,4 @@
-"""Functions for the catalogs of all servers: selecting columns by name, and the error for a missing table."""
+"""Functions for the catalogs of all servers: selecting columns by name, and the errors for what is missing or hidden."""
 
 from cdc_ops.core.schema.mysql_types import TypeMapping
 from cdc_ops.core.schema.tables import TableName
@@ -37,6 +37,16 @@ def missing_table(session: SqlSession, dialect: Dialect, table: TableName, known
         why=did_you_mean(table.name, near) if near else nowhere,
         data=NOTHING,
         next=f"Correct the name in the pipeline file, or GRANT SELECT ON {dialect.table(table)} to the user.",
+    )
+
+
+def hidden_columns(session: SqlSession, table: TableName, which: str, remedy: str) -> SourceTableError:
+    """The error for a table of which the user may read only some columns, though the pipeline wants all."""
+    return SourceTableError(
+        f"User {session.user!r} may not read all columns of {table}: {which}.",
+        why="A copy without them would look complete.",
+        data=NOTHING,
+        next=remedy,
     )
 
 

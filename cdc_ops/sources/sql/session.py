@@ -222,6 +222,16 @@ def interrupted(place: str, why: str) -> SourceInterruptedError:
     )
 
 
+def not_held(place: str, settings: tuple[str, ...], why: str) -> SourceError:
+    """The error for settings that a session has although they change what it reads."""
+    return SourceError(
+        f"A session on the database server at {place} has {', '.join(settings)}, which changes what is read.",
+        why=why,
+        data=NOTHING,
+        next="Take the setting back for the login of the connection, or let cdc-ops connect to the server itself.",
+    )
+
+
 def one_line(text: str) -> str:
     """Returns the beginning of a message of the server, without line breaks."""
     return re.sub(r"\s+", " ", text).strip()[:400]

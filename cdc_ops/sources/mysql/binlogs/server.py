@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import pymysql
 
@@ -17,7 +17,7 @@ from cdc_ops.core.archive.binlog_copies import Retention, ServerBinlog
 from cdc_ops.core.binlog.events import MAGIC
 from cdc_ops.errors import ArchiveGapError, CdcError, LeaseHeldError, SourceAccessError, SourceError
 from cdc_ops.sources.mysql.binlogs.stream import Piece, dump
-from cdc_ops.sources.mysql.session import Address, MySQLSession, error_code, source_error
+from cdc_ops.sources.mysql.session import Address, MySQLSession, connect, error_code, source_error
 
 _NOTHING: Final = "Nothing was copied."
 _NO_BINLOG: Final = 1381
@@ -186,7 +186,7 @@ class BinlogServer:
         """
         mariadb = self._session.is_mariadb
         try:
-            connection = self._connection()
+            connection = connect(self._address)
             try:
                 yield from _of_one_file(dump(connection, name, mariadb=mariadb))
             finally:
@@ -197,11 +197,6 @@ class BinlogServer:
     def close(self) -> None:
         """Closes all connections."""
         self._session.close()
-
-    def _connection(self) -> Any:
-        address = self._address
-        options = address.engine_options()
-        return pymysql.connect(host=address.host, port=address.port, user=address.user, charset="utf8mb4", **options)
 
     def _explain(self, error: Exception, name: str) -> NoReturn:
         code = error_code(error)
