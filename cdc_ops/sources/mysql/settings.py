@@ -3,7 +3,7 @@
 One list for all sessions: those of the plan, of check and verify, of the native reader, of JDBC in Spark, and of the archiver. Defaults
 come from the server (`SET GLOBAL`, its files), from `init_connect` and from the account (`MAX_STATEMENT_TIME`); all of them act at the
 login, so what is set after it wins. Whether it did, `unheld` says of the plan's session: a server may be started with limits on what
-sessions set (`--maximum-sql_select_limit`), and a proxy may swallow a SET.
+sessions set (`--maximum-group_concat_max_len`), and a proxy may swallow a SET.
 
 Versions: a comment such as `/*!80003 ... */` is executed by a MySQL from that version on, and `/*M!100304 ... */` by such a MariaDB, so one
 text fits all servers and asks nothing first. MariaDB passes over `/*!50700 ... */` to `/*!99999 ... */`.
@@ -27,7 +27,7 @@ class Setting:
     Args:
         name: Of the variable.
         value: What it is set to, as SQL.
-        shown: What `SHOW VARIABLES` then says; "" where that does not tell.
+        shown: What `SHOW VARIABLES` then says; "" where that does not tell, or where another value ends a read with an error.
         why: What it would change.
         of: The servers that know it.
         since: From which version on they do, as executable comments name it; 0 = every version that there is.
@@ -80,17 +80,17 @@ SETTINGS: Final = (
     Setting("max_sort_length", "1024", "1024", "long texts are sorted by their beginning only"),
     Setting("lc_time_names", "'en_US'", "en_US", "names of months"),
     Setting("default_week_format", "0", "0", "numbers of weeks"),
-    Setting("max_execution_time", "0", "0", "long reads end early", of="mysql", since=50708),
-    Setting("max_statement_time", "0", "0.000000", "long reads end early", of="mariadb", since=100101),
+    Setting("max_execution_time", "0", "", "long reads end early", of="mysql", since=50708),
+    Setting("max_statement_time", "0", "", "long reads end early", of="mariadb", since=100101),
     # In this order: a limit of the first turns the second off.
-    Setting("max_join_size", str(_ALL), str(_ALL), "large reads are refused"),
+    Setting("max_join_size", str(_ALL), "", "large reads are refused"),
     Setting("sql_big_selects", "1", "ON", "large reads are refused"),
-    Setting("idle_transaction_timeout", "0", "0", "sessions end early", of="mariadb", since=100300),
-    Setting("idle_readonly_transaction_timeout", "0", "0", "sessions end early", of="mariadb", since=100300),
-    Setting("wait_timeout", "28800", "28800", "sessions end early"),
-    Setting("net_read_timeout", "3600", "3600", "sessions end early"),
-    Setting("net_write_timeout", "3600", "3600", "long reads end early"),
-    Setting("lock_wait_timeout", str(LOCK_WAIT_SECONDS), str(LOCK_WAIT_SECONDS), "reads give up while a table is altered"),
+    Setting("idle_transaction_timeout", "0", "", "sessions end early", of="mariadb", since=100300),
+    Setting("idle_readonly_transaction_timeout", "0", "", "sessions end early", of="mariadb", since=100300),
+    Setting("wait_timeout", "28800", "", "sessions end early"),
+    Setting("net_read_timeout", "3600", "", "sessions end early"),
+    Setting("net_write_timeout", "3600", "", "long reads end early"),
+    Setting("lock_wait_timeout", str(LOCK_WAIT_SECONDS), "", "reads give up while a table is altered"),
 )
 
 SESSION_SETTINGS: Final = "SET SESSION " + "".join(one.sql for one in SETTINGS).removeprefix(", ")
