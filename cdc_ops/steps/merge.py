@@ -32,6 +32,7 @@ from cdc_ops.lake.merge.sequence_guard import remember_deletes
 from cdc_ops.lake.merge.soft_deletes import keep_deleted_rows
 from cdc_ops.lake.staging.landing import read_landed
 from cdc_ops.lake.staging.manifests import read_manifest
+from cdc_ops.lake.table.create import ensure_table
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
 from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_aside_bad_records
@@ -110,6 +111,8 @@ def _merge(spark: SparkSession, source: Source, operation: Operation) -> Operati
     operation = _as_wide_as_needed(operation, manifest, head, alter=not taken)
     if _reads_while_it_writes(operation):
         check_columns_unchanged(source, operation)
+    if head is None:  # some steps look into the table, and its first batch may need each of them
+        ensure_table(spark, operation)
     with _translated_errors(source, operation):
         plan = plan_merge(operation, manifest)
         request = BatchRequest(spark=spark, source=source, operation=operation, plan=plan, manifest=manifest, number_taken=taken)

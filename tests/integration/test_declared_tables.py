@@ -72,7 +72,10 @@ class Declared:
 
     def archive(self, *cases: str) -> None:
         """Archives the records of golden cases as one file."""
-        lines = [line for case in cases for line in (self.golden / f"{case}.jsonl").read_text("utf-8").splitlines() if line]
+        self.archive_lines([line for case in cases for line in (self.golden / f"{case}.jsonl").read_text("utf-8").splitlines() if line])
+
+    def archive_lines(self, lines: list[str]) -> None:
+        """Archives records as one file."""
         topic = place(self.folder) / "archive" / self.table / "partition=0"
         topic.mkdir(parents=True, exist_ok=True)
         (topic / f"{self.table}+0+{self.offset:010}.json").write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -198,3 +201,37 @@ def test_a_corrected_pipeline_file_is_what_an_operation_that_failed_is_read_by_a
     assert [operation.outcome for operation in late.operations] == [Outcome.NUMBER_TAKEN]
     assert world.lake() == rows
     assert not world.run().failures
+
+
+def told(op: str, key: int, pos: int) -> str:
+    """An event of Debezium about a row of two columns, or a TRUNCATE."""
+    row = {"id": key, "name": f"row {key}"}
+    images = {"before": row if op == "d" else None, "after": row if op == "c" else None}
+    source = {"connector": "mysql", "db": "shop", "table": "orders", "file": "bin.000001", "pos": pos, "row": 0, "snapshot": "false"}
+    return json.dumps({"op": op, **images, "source": {**source, "ts_ms": 1, "gtid": f"u:{pos}"}, "ts_ms": 1})
+
+
+FIRST: dict[str, tuple[str, str, list[tuple[int, bool]]]] = {
+    "soft": ("c1 c2 d1", "deletes: soft", [(1, True), (2, False)]),
+    "soft deletes only": ("d1 d2", "deletes: soft", [(1, True), (2, True)]),
+    "soft and emptied": ("c1 t0 c2 d2", "deletes: soft", [(2, True)]),
+    "soft without a column": ("c1 d1", "deletes: soft, except_column_list: [name]", [(1, True)]),
+    "kept": ("c1 c2 d1", "deletes: ignore", [(1, False), (2, False)]),
+    "versions": ("c1 c2 d1", "stored_as_scd_type: 2", [(1, True), (2, False)]),
+}
+"""Events of a table's first batch, its settings, and which keys are there then; True for those that are marked or have ended."""
+
+
+def test_the_first_batch_of_a_table_may_delete_whatever_becomes_of_deletes(spark: SparkSession, tmp_path: Path) -> None:
+    worlds = {}
+    for number, (name, (events, settings, _)) in enumerate(FIRST.items()):
+        world = Declared(tmp_path / f"w{number}", spark, "debezium-mysql", {"id": "bigint primary key", "name": "varchar(9)"}, "mysql")
+        world.correct("{method: log}", f"{{method: log, {settings}}}")
+        world.archive_lines([told(event[0], int(event[1]), 4 + place) for place, event in enumerate(events.split())])
+        worlds[name] = world
+    with ThreadPoolExecutor(2) as pool:
+        reports = dict(zip(worlds, pool.map(Declared.run, worlds.values()), strict=True))
+    for name, (_, _, wanted) in FIRST.items():
+        assert not reports[name].failures, (name, [str(failure.error) for failure in reports[name].failures])
+        rows = worlds[name].lake()
+        assert [(row["id"], bool(row.get("_deleted")) or row.get("__END_AT") is not None) for row in rows] == wanted, name
