@@ -221,6 +221,7 @@ PROBLEMS = [
     ("number(19)", "nmber(19)", ["'nmber(19)' is not a type", "Did you mean 'number'?"]),
     ("NAME: varchar2(40)", "NAME: ", ["'NAME' is empty and needs"]),
     ("NAME: varchar2(40)", "id: varchar2(40)", ["'ID' and 'id' differ only in case"]),
+    ("NAME: varchar2(40)", "__cdc_x: varchar2(40)", ["'__cdc_x' of 'SHOP.ORDERS'", "except_column_list: [__cdc_x]"]),
     ('      "NO": number(9) primary key\n', "      {}\n", ["'SHOP.LINES' has no columns"]),
     ("SHOP.LINES:", "SHOP.LI*:", ["is a pattern, and columns are declared of one table"]),
     ("  SHOP.L*:\n", "  SHOP.ORDER:\n", ["'SHOP.ORDER' is missing in 'tables' of the source", "Did you mean 'SHOP.ORDERS'?"]),

@@ -132,6 +132,25 @@ def test_a_null_that_is_ignored_leaves_the_stored_value_and_a_new_row_is_known_a
     assert plan_merge(with_fields(operation, mode=ApplyMode.OVERWRITE), manifest(None)).present == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("_Change_type", {"change_feed": True}),
+        ("_commit_version", {"event_history": True, "method": Method.LOG}),
+        ("_commit_timestamp", {"properties": (("delta.enableChangeDataFeed", "true"),)}),
+        ("__cdc_gone", {}),
+    ],
+)
+def test_a_column_whose_name_delta_or_a_batch_needs_is_refused_at_the_plan(name: str, settings: dict[str, Any]) -> None:
+    taken = schema(("id", "bigint"), (name, "string"))
+    with pytest.raises(SourceTableError) as refusal:
+        stored_as(pipeline(), config(**settings), taken, ("id",))
+    assert repr(name) in refusal.value.what
+    assert f"except_column_list: [{name}]" in refusal.value.next
+    if settings:
+        stored_as(pipeline(), config(), taken, ("id",))
+
+
 def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
     assert decided(stored_as_scd_type=2, track_history_column_list=("name",)).tracked == ("name",)
     assert decided(stored_as_scd_type=2, track_history_except_column_list=("NAME",)).tracked == ("id", "changed_at", "change_id")

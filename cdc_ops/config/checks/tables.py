@@ -9,6 +9,8 @@ from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import place_of
 from cdc_ops.core.cursor.cursors import coalesced_columns
 from cdc_ops.core.pipeline.contradictions import Contradiction, contradictions
+from cdc_ops.core.pipeline.table_settings import TableSettings
+from cdc_ops.core.schema.reserved_names import reserved_name
 
 Data = Mapping[str, Any]
 
@@ -34,9 +36,21 @@ def check_tables(data: Data, document: Document, suspect: Container[Path]) -> It
         yield from _uncopied_columns(pattern, entry or {}, defaults, document)
         if ("defaults",) in suspect or ("tables", pattern) in suspect:
             continue
-        for found in contradictions(table_settings(defaults, entry)):
+        settings = table_settings(defaults, entry)
+        yield from _reserved_names(pattern, settings, data, document)
+        for found in contradictions(settings):
             mark, own = _mark(found, pattern, entry or {}, defaults, document)
             yield Problem(mark=mark, message=f"{pattern!r}: {found.text}" if own else found.text, valid=found.remedy)
+
+
+def _reserved_names(pattern: str, settings: TableSettings, data: Data, document: Document) -> Iterator[Problem]:
+    """Yields a column that the file itself declares, and that the Delta table cannot have."""
+    left_out = {name.lower() for name in settings.load.except_column_list}
+    declared = [name for name in (data.get("source", {}).get("tables") or {}).get(pattern, ()) if name.lower() not in left_out]
+    if found := reserved_name(declared, change_feed=settings.records_changes):
+        mark = place_of(document, ("source", "tables", pattern, found.column)).key
+        message = f"Column {found.column!r} of {pattern!r}: {found.why}"
+        yield Problem(mark=mark, message=message, valid=f"Exclude it ('except_column_list: [{found.column}]'), or rename it.")
 
 
 def _mark(found: Contradiction, pattern: str, own: Data, defaults: Data, document: Document) -> tuple[Mark, bool]:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
+from cdc_ops.core.change_range import CHANGE_FEED
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
@@ -43,8 +44,9 @@ class LoadSettings:
             `COALESCE(updated_at, created_at)`. `[]` = each run compares the whole table with the source.
         lookback: How far below the watermark each run looks for late rows. It is also how far a window's upper bound stays behind the
             source's clock where open transactions are not visible (missing grant, replica).
-        null_cursor: What to do about rows whose cursor is NULL. `ignore`: only the snapshot reads them. `checksum`: each run computes a
-            checksum of all of them, and reads them when it has changed; an index on the cursor makes that cheap.
+        null_cursor: What to do about rows whose cursor is NULL, or a zero or infinite date. `ignore`: only the snapshot reads them.
+            `checksum`: each run computes a checksum of all of them, and reads them when it has changed; an index on the cursor makes that
+            cheap.
         long_transaction_alert: How long an open transaction at the source may hold the watermark back before the run raises an alert. The
             watermark waits for the transaction in any case.
         max_lag: How far the table may be behind its source before it counts as late and `notify` tells of it. 0 = no limit.
@@ -238,6 +240,12 @@ class TableSettings(Grouped):
     def deleted_column(self) -> str:
         """The column of the Delta table that marks deleted rows, "" if they are deleted."""
         return self.upkeep.metadata_columns.deleted if self.apply.deletes is Deletes.SOFT else ""
+
+    @property
+    def records_changes(self) -> bool:
+        """True if Delta records the changes of the table."""
+        chosen = dict(self.upkeep.properties).get(CHANGE_FEED, "")
+        return self.history.change_feed or self.history.event_history or chosen.lower() == "true"
 
     @property
     def types(self) -> TypePolicies:

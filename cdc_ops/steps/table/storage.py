@@ -13,6 +13,7 @@ from cdc_ops.core.pipeline.contradictions import contradictions
 from cdc_ops.core.pipeline.paths import tombstones_path
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.schema.reserved_names import reserved_name
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type
@@ -53,6 +54,14 @@ def stored_as(
             data=_NOTHING,
             next=f"Exclude the column: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
             " 'metadata_columns'.",
+        )
+    if reserved := reserved_name(schema.names, change_feed=settings.records_changes):
+        raise SourceTableError(
+            f"Table {config.table} has a column {reserved.column!r}, which its Delta table cannot have.",
+            why=reserved.why,
+            data=_NOTHING,
+            next=f"Exclude the column: 'except_column_list: [{reserved.column}]' in the pipeline file; or rename it at the source"
+            + (", or leave 'change_feed' and 'event_history' out." if settings.records_changes else "."),
         )
     check_hidden_order(config, schema, keys, hidden)
     check_truncates(config, schema, keys)
