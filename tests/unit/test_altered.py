@@ -1,6 +1,7 @@
 """A batch whose table was altered: what its statements and the pipeline file come to."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -16,11 +17,13 @@ ITEMS = TableName(schema="shop", name="items")
 MYSQL = open_format("debezium-mysql").spec
 A_TO_B = "ALTER TABLE items RENAME COLUMN a TO b"
 PLACE = (3, 300, 1, -1, 0)
+AT = "2026-01-31T12:00:00.000000"
+"""When the statements were run."""
 
 
 def collected_statements(*statements: tuple[str, tuple[int | None, ...]], spec: FormatSpec = MYSQL, schema: str = "shop") -> Any:
     """Statements as they are collected of two files that both have all of them."""
-    rows = [{"statements": [{"text": text, "schema": schema, "place": list(place)} for text, place in statements]}] * 2
+    rows = [{"statements": [{"text": text, "schema": schema, "place": list(place), "at": AT} for text, place in statements]}] * 2
     return statements_of(cast(Any, rows), ITEMS, spec)
 
 
@@ -97,3 +100,13 @@ def test_names_that_only_older_events_have_are_not_asked_for_where_a_statement_d
     rows = [{"lacking": 2, "told": [["id"]], "unmapped": ["Old", "strange"], "undeclared": ["old", "odd"]}]
     news = altered("id a", "ALTER TABLE items DROP old").news(cast(Any, rows), ())
     assert (news.unmapped, news.undeclared) == (("strange",), ("odd",))
+
+
+def test_a_statement_from_before_the_rows_were_read_took_none_of_them_away() -> None:
+    dropped = altered("id", "DROP TABLE IF EXISTS items")
+    ran = datetime.fromisoformat(AT).replace(tzinfo=UTC)
+    assert dropped.news([], ()).changes != ()
+    for seconds, said in ((0, True), (0.9, True), (1, False), (60, False), (-60, True)):
+        assert bool(replace(dropped, read_at=ran + timedelta(seconds=seconds)).news([], ()).changes) is said, seconds
+    added = replace(altered("id b", "ALTER TABLE items ADD b INT DEFAULT 1"), read_at=ran + timedelta(hours=1))
+    assert added.news([], ()).changes != (), "what is told of columns is told as ever"

@@ -9,6 +9,7 @@ A statement that is not understood may have done anything: nothing is concluded 
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 
@@ -99,11 +100,13 @@ class Statement:
         text: As it came.
         place: Its position, as that of events; () = it is not known.
         changes: What it did to the table, in its order; None = it is not understood.
+        at: Its time (UTC) by the source's clock, None if the record does not say it.
     """
 
     text: str
     place: tuple[int, ...]
     changes: tuple[DdlChange, ...] | None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

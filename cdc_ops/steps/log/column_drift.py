@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row
@@ -15,9 +16,11 @@ from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.formats.feed.canonical import all_names
 from cdc_ops.formats.feed.fold import place_of
+from cdc_ops.steps.log.event_order import instant, moment
 
 STATEMENT: Final = "statement"
 """Column of a landed feed: a statement that may have changed this table, and the database that its record names."""
+_UNIT: Final = timedelta(seconds=1)
 _READ_LENGTH: Final = 20_000
 """Characters of a statement that are read; one that has as many may be cut, and is not understood."""
 
@@ -52,13 +55,13 @@ def news_columns(feed: DataFrame, schema: TableSchema, spec: FormatSpec, log: Lo
     every = all_names(schema.columns)
     lacks = (F.col("kind") == RecordKind.CHANGE) & F.col("op").isin(*WHOLE_ROW) & (F.col("present") != every)
     said = F.col(STATEMENT)
-    place = place_of(feed, _of_delivery(spec)).alias("place")
+    place, at = place_of(feed, _of_delivery(spec)).alias("place"), F.coalesce(moment(F.col("source_time")), F.lit("")).alias("at")
     return (
         F.flatten(F.collect_set(F.when(F.size(strange) > 0, strange))).alias("undeclared"),
         F.count_if(lacks).alias("lacking"),
         F.collect_set(F.when(lacks, F.col("present"))).alias("told"),
         F.flatten(F.collect_set(F.when(lacks, F.col("unmapped")))).alias("unmapped"),
-        F.collect_set(F.when(said.isNotNull(), F.struct(said["text"].alias("text"), said["schema"].alias("schema"), place))).alias(
+        F.collect_set(F.when(said.isNotNull(), F.struct(said["text"].alias("text"), said["schema"].alias("schema"), place, at))).alias(
             "statements"
         ),
     )
@@ -66,8 +69,8 @@ def news_columns(feed: DataFrame, schema: TableSchema, spec: FormatSpec, log: Lo
 
 def statements_of(rows: Iterable[Row], table: TableName, spec: FormatSpec) -> tuple[Statement, ...]:
     """Returns the statements that were found in the files and are of the table, or not understood; of the same place each text once."""
-    found = {(one["text"], one["schema"], tuple(one["place"])) for row in rows for one in row["statements"]}
-    read = [_statement(text, schema, place, table, spec) for text, schema, place in sorted(found, key=str)]
+    found = {(one["text"], one["schema"], tuple(one["place"])): one["at"] for row in rows for one in row["statements"]}
+    read = [replace(_statement(*key, table, spec), at=instant(at)) for key, at in sorted(found.items(), key=str)]
     return tuple(one for one in read if one.changes != ())
 
 
@@ -93,6 +96,7 @@ class AlteredTable:
         declared: The columns are those of the pipeline file, and there is no source.
         stored: Columns that the lake has and the table has not.
         begins: The batch is the table's first: it has no row from before.
+        read_at: When its rows were read at the source, which the events follow (UTC, by the source's clock); None if they were not.
         keeps_versions: The table keeps versions (SCD type 2).
     """
 
@@ -103,6 +107,7 @@ class AlteredTable:
     declared: bool = False
     stored: tuple[str, ...] = ()
     begins: bool = False
+    read_at: datetime | None = None
     keeps_versions: bool = False
 
     @property
@@ -155,12 +160,16 @@ class AlteredTable:
         return tuple(
             replace(change, place=self._said(one.place))
             for one, change in found
-            if not (change.kind in ONLY_TAKES_AWAY and self._is_before_all_rows(one.place, first))
+            if not (change.kind in ONLY_TAKES_AWAY and (self._is_before_all_rows(one.place, first) or self._is_before_the_read(one)))
         )
 
     def _is_before_all_rows(self, place: tuple[int, ...], first: tuple[int, ...]) -> bool:
         """True for a place at which the table had no row, so that no statement there took one away."""
         return self.begins and (not first or (bool(place) and place <= first))
+
+    def _is_before_the_read(self, statement: Statement) -> bool:
+        """True for a statement that was over when the rows were read; logs round its time down to a second."""
+        return self.read_at is not None and statement.at is not None and statement.at + _UNIT <= self.read_at
 
     def _said(self, place: tuple[int, ...]) -> str:
         """Returns a place for people: the numbers that tell anything."""

@@ -8,7 +8,7 @@ The feed is landed once and read twice, so that JSON is parsed once: what is bad
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -18,6 +18,7 @@ from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.archive.files import FrozenFiles
+from cdc_ops.core.cursor.cursors import parse_datetime
 from cdc_ops.core.events.ddl_changes import Renaming, Statement
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
@@ -31,7 +32,7 @@ from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.schema.tables import Column as TableColumn
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues
-from cdc_ops.errors import BadRecordsError, RequestError
+from cdc_ops.errors import BadRecordsError, ConfigError, RequestError
 from cdc_ops.formats.feed.canonical import canonical_feed, records_of
 from cdc_ops.formats.feed.fold import place_of, speaks_of_part
 from cdc_ops.formats.feed.renames import with_names_from_before, with_names_of_now
@@ -316,8 +317,23 @@ def _altered(operation: Operation, log: LogBatch, said: tuple[Statement, ...]) -
         declared=bool(log.declared),
         stored=log.stored,
         begins=operation.before.watermark is None and not log.before.streams,
+        read_at=_read_at(operation, log),
         keeps_versions=operation.apply.stored_as.keeps_versions,
     )
+
+
+def _read_at(operation: Operation, log: LogBatch) -> datetime | None:
+    """Returns when the rows of a table were read at the source of which this is the first batch of events; None for all other batches.
+
+    The watermark is that instant then (`steps.planning.reconcile.observed_bound`), or an earlier one.
+    """
+    watermark = operation.before.watermark
+    if watermark is None or log.before.newest:
+        return None
+    try:
+        return parse_datetime(watermark.parts[0]).replace(tzinfo=UTC)
+    except ConfigError:  # of a listing that had nothing
+        return None
 
 
 def _landed_feed(
