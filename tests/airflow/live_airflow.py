@@ -79,7 +79,7 @@ class LiveAirflow:
         try:
             for name, process in self._processes.items():
                 process.start([*told, name, *arguments.get(name, [])])
-            self.wait_until(lambda: self._log_in() and self.call("GET", "/monitor/health"), "the API server answers")
+            self.wait_until(lambda: self.log_in() and self.call("GET", "/monitor/health"), "the API server answers")
         except BaseException:
             self.__exit__()
             raise
@@ -89,12 +89,16 @@ class LiveAirflow:
         for process in reversed(self._processes.values()):
             process.stop()
 
-    def _log_in(self) -> bool:
+    def log_in(self) -> bool:
+        """True once somebody could log in: Airflow makes the file of passwords first, and then writes it and opens its port."""
         passwords = self.folder / "simple_auth_manager_passwords.json.generated"
         if not passwords.exists():
             return False
         try:
             self.passwords = json.loads(passwords.read_text())
+        except json.JSONDecodeError:
+            return False
+        try:
             for name, password in self.passwords.items():
                 self._tokens[name] = self._sent("POST", "/auth/token", {"username": name, "password": password})["access_token"]
         except urllib.error.URLError:

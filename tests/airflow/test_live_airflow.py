@@ -3,154 +3,27 @@
 The other modules run DAGs by `dag.test()`. Here nothing but users' own means is used. Each test has a pipeline and a database of its own.
 """
 
-import json
 import os
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cdc_ops.airflow.alerts.dag import ALERTS_DAG
-from cdc_ops.airflow.dag_ids import reconcile_dag_id
-from cdc_ops.core.pipeline.pipeline import SparkConfig
-from cdc_ops.core.schema.tables import TableName
-from cdc_ops.dev.connect_server import ConnectServer
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
-from cdc_ops.lake.spark.session import close_session, open_session
-from cdc_ops.state.sql import open_reader
-from tests.airflow.conftest import ROOT
-from tests.airflow.live_airflow import COLLEAGUE, ENDED, OPERATOR, LiveAirflow, LiveRun, otel_settings
-from tests.browser import Tab, pressed, typed, until
-from tests.conftest import SMALL_SPARK
-from tests.receivers import Collector, Hook, metrics_collector, webhook
-
-FILE = """
-pipeline: {name}
-source: {{kind: mariadb, connection: live_db}}
-target: {{root: {folder}/lake, staging: {folder}/staging}}
-spark: {{connect: "{spark}"}}
-airflow: {{tasks: {{retries: 1, retry_delay: 100ms}}{airflow}}}
-defaults: {{{defaults}}}
-tables: {{{name}.orders: {{}}}}
-{more}
-"""
-CLOCK, HAND, KILLED, STALE, ASKING, HURRIED, CLICKED, LANDED = (
-    *("clock", "hand", "killed", "stale"),
-    *("asking", "hurried", "clicked", "landed"),
-)
-RECONCILE = reconcile_dag_id(HAND)
-QUERY = "cursor: updated_at, lookback: 0s"
-PIPELINES = {
-    CLOCK: (QUERY, "", 'schedule: "* * * * *"'),
-    HAND: (QUERY, "", 'schedule: "0 3 1 1 *"\nreconcile_schedule: "0 3 1 1 *"'),
-    KILLED: (QUERY, "", ""),
-    STALE: (f"{QUERY}, max_lag: 1h", "", "notify: {{on_call: {{webhook: on_call_hook, events: [lag]}}}}"),
-    ASKING: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1h}}", ""),
-    HURRIED: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1m}}", ""),
-    CLICKED: (QUERY, f", approve: {{decisions: [deletes], users: [{OPERATOR}], timeout: 1h}}", ""),
-    LANDED: (
-        "method: log",
-        ", watch_interval: 1s",
-        "schedule: archive\n"
-        "archive: {{url: {folder}/binlogs, layout: binlog, format: mysql-binlog, min_file_age: 0s, initial_load: snapshot}}",
-    ),
-}
-"""What each adds to the defaults, to the block `airflow`, and to the file."""
-ORDERS = (
-    "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20), n INT, updated_at DATETIME(6) NOT NULL, KEY (updated_at))",
-    "INSERT INTO orders SELECT seq, CONCAT('n', seq), seq * 7, NOW(6) - INTERVAL seq MINUTE FROM seq_1_to_100",
-)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """An Airflow, the servers that its pipelines use, and the folder that has their lake."""
-
-    airflow: LiveAirflow
-    server: MariaDBServer
-    spark: str
-    folder: Path
-    hook: Hook
-    collector: Collector
-
-    def sql(self, name: str, *statements: str) -> list[tuple[Any, ...]]:
-        return self.server.execute(*statements, database=name)
-
-    def is_equal(self, name: str) -> bool:
-        """True if the lake has the rows of the source, and there are some."""
-        source = self.sql(name, "SELECT id, name, n, updated_at FROM orders ORDER BY id")
-        session = open_session("test", SparkConfig(connect=self.spark))
-        try:
-            rows = session.read.format("delta").load(f"{self.folder}/lake/{name}/orders")
-            lake = [tuple(row) for row in rows.select("id", "name", "n", "updated_at").orderBy("id").collect()]
-        finally:
-            close_session(session)
-        return bool(source) and lake == [(number, text, n, at.replace(tzinfo=None)) for number, text, n, at in source]
-
-    def statuses(self, run: LiveRun) -> list[str]:
-        """How the ledger says that the table fared in a run."""
-        with closing(open_reader(f"sqlite:///{self.folder}/ledger.db")) as ledger:
-            return [line.status.value for line in ledger.table_runs(run.dag_id.removeprefix("cdc_").partition(".")[0], run_id=run.run_id)]
-
-    def errors(self, run: LiveRun) -> str:
-        """What the ledger and Airflow say of the failures of a run, for messages of tests."""
-        with closing(open_reader(f"sqlite:///{self.folder}/ledger.db")) as ledger:
-            lines = ledger.table_runs(run.dag_id.removeprefix("cdc_").partition(".")[0], run_id=run.run_id)
-        tasks = [f"{task}: {state}" for task, (state, _) in self.airflow.tries(run).items()]
-        return "\n".join([*tasks, *(f"{line.status} {line.messages.message} {line.messages.alert}" for line in lines)])
-
-    def watermark(self, name: str) -> str:
-        with closing(open_reader(f"sqlite:///{self.folder}/ledger.db")) as ledger:
-            return str(ledger.table_state(name, TableName(schema=name, name="orders")).progress.watermark)
-
-    def answers(self, name: str) -> list[tuple[str, str]]:
-        """How the questions of a pipeline were answered, by the ledger, the oldest first, and by whom."""
-        with closing(open_reader(f"sqlite:///{self.folder}/ledger.db")) as ledger:
-            return [(one.status.value, one.who) for one in reversed(ledger.approvals(name))]
-
-    def done(self, name: str, conf: dict[str, Any], dag_id: str = "") -> LiveRun:
-        """Triggers a run and waits for its end."""
-        dag_id = dag_id or f"cdc_{name}"
-        return self.airflow.ended(dag_id, self.airflow.trigger(dag_id, conf))
+from tests.airflow.forms import backfilled, logged_in, offers_backfills, triggered
+from tests.airflow.live_airflow import COLLEAGUE, ENDED, OPERATOR, LiveAirflow, LiveRun
+from tests.airflow.live_stage import ASKING, CLICKED, CLOCK, DECLARED, HAND, HURRIED, KILLED, LANDED, RECONCILE, STALE, Stage, live_stage
+from tests.browser import Tab, pressed, until
 
 
 @pytest.fixture(scope="module")
 def stage(mariadb: MariaDBServer, postgres: PostgresServer, jar_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("live")
-    for name in ("dags", "pipelines", "home"):
-        (folder / name).mkdir()
-    shutil.copy(ROOT / "dags" / "cdc_pipelines.py", folder / "dags")
-    conf = {name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")}
-    with ConnectServer(folder / "spark", jars=jar_folder, conf=conf) as spark, webhook() as hook, metrics_collector() as collector:
-        (folder / "binlogs").mkdir()
-        for name, (defaults, block, more) in PIPELINES.items():
-            mariadb.create_database(name)
-            mariadb.execute("DROP TABLE IF EXISTS orders", *ORDERS, database=name)
-            text = FILE.format(name=name, folder=folder, spark=spark.url, defaults=defaults, airflow=block, more=more.format(folder=folder))
-            (folder / "pipelines" / f"{name}.yaml").write_text(text)
-        settings = {
-            "CDC_OPS_PIPELINES": str(folder / "pipelines"),
-            "CDC_OPS_LEDGER": f"sqlite:///{folder}/ledger.db",
-            "CDC_OPS_JARS": str(jar_folder),
-            "AIRFLOW_CONN_LIVE_DB": json.dumps(
-                {"conn_type": "mysql", "host": mariadb.host, "port": mariadb.port, "login": mariadb.user, "password": mariadb.password}
-            ),
-            "AIRFLOW_CONN_ON_CALL_HOOK": hook.url,
-            **otel_settings(collector.url),
-        }
-        postgres.create_database("airflow")
-        database = postgres.url("airflow").replace("postgresql://", "postgresql+psycopg://")
-        with LiveAirflow(folder / "home", folder / "dags", database, settings) as airflow:
-            wanted = {ALERTS_DAG, RECONCILE, *(f"cdc_{name}" for name in PIPELINES)}
-            airflow.wait_until(lambda: wanted <= {dag["dag_id"] for dag in airflow.call("GET", "/dags")["dags"]}, f"the DAGs {wanted}")
-            airflow.pause(ALERTS_DAG, True)  # its runs are triggered here
-            yield Stage(airflow=airflow, server=mariadb, spark=spark.url, folder=folder, hook=hook, collector=collector)
+    with live_stage(tmp_path_factory.mktemp("live"), mariadb, postgres, jar_folder) as stage:
+        yield stage
 
 
 def test_a_backfill_of_three_intervals_beside_scheduled_runs_leaves_the_table_equal_and_never_moves_the_watermark_back(
@@ -184,27 +57,74 @@ def test_a_backfill_of_three_intervals_beside_scheduled_runs_leaves_the_table_eq
     ]
 
 
-def test_runs_by_hand_resyncs_and_the_reconcile_dag_make_the_table_equal(stage: Stage) -> None:
-    for dag_id in (f"cdc_{HAND}", RECONCILE):
-        stage.airflow.pause(dag_id, False)
-    first = stage.done(HAND, {})
+def test_every_mode_of_the_trigger_form_and_three_days_of_backfill_run_when_their_buttons_are_pressed_in_the_browser(
+    stage: Stage, tab: Tab
+) -> None:
+    airflow, dag_id, tables = stage.airflow, f"cdc_{HAND}", [f"{HAND}.orders"]
+    logged_in(tab, airflow, OPERATOR)
+    planned = airflow.ended(dag_id, triggered(tab, airflow, dag_id, switches=["dry_run"]))
+    assert (planned.state, stage.statuses(planned)) == ("success", []), "a dry run writes nothing"
+    assert "Dry run" in airflow.task_log(planned, "discover")
+    first = airflow.ended(dag_id, triggered(tab, airflow, dag_id))
     assert (first.kind, first.state, stage.is_equal(HAND)) == ("manual", "success", True)
     inserted = ("airflow.cdc_ops.last_run_rows", "operation=inserted", f"pipeline={HAND}", f"table={HAND}.orders")
-    arrived = stage.airflow.wait_until(
-        lambda: stage.collector.gauges().get(inserted), "the run's figures, sent when its task's process ended"
+    figures = airflow.wait_until(
+        lambda: (found := stage.collector.gauges()) and inserted in found and found, "the run's figures, sent when its task's process ended"
     )
-    assert arrived == 100
+    assert figures[inserted] in (0, 100), "the scheduled run, which the dialog has begun by ending the pause, may have brought them"
     before = stage.watermark(HAND)
+
     stage.sql(HAND, "UPDATE orders SET n = 5 WHERE id IN (5, 6)")
-    keys = stage.done(HAND, {"tables": [f"{HAND}.orders"], "mode": "keys", "keys": ["5", "6"]})
+    keys = airflow.ended(dag_id, triggered(tab, airflow, dag_id, mode="keys", tables=tables, texts={"keys": "5\n6"}))
     assert (keys.state, stage.is_equal(HAND)) == ("success", True)
-    stage.sql(HAND, "DELETE FROM orders WHERE id = 9", "UPDATE orders SET n = 10 WHERE id = 10")
-    compared = stage.done(HAND, {}, dag_id=RECONCILE)
-    assert (compared.state, stage.is_equal(HAND)) == ("success", True)
+    stage.sql(HAND, "UPDATE orders SET n = 7 WHERE id = 7")
+    [(at,)] = stage.sql(HAND, "SELECT updated_at FROM orders WHERE id = 7")
+    since = at.replace(second=0, microsecond=0, tzinfo=UTC)
+    read = airflow.ended(dag_id, triggered(tab, airflow, dag_id, mode="range", instants=[since, since + timedelta(minutes=1)]))
+    assert (read.state, stage.is_equal(HAND)) == ("success", True)
     stage.sql(HAND, "UPDATE orders SET n = 11 WHERE id > 50")
-    full = stage.done(HAND, {"mode": "full"})
+    full = airflow.ended(dag_id, triggered(tab, airflow, dag_id, mode="full", choices={"downstream": "silent"}))
     assert (full.state, stage.is_equal(HAND)) == ("success", True)
+    stage.sql(HAND, "DELETE FROM orders WHERE id > 80")
+    compared = airflow.ended(dag_id, triggered(tab, airflow, dag_id, mode="reconcile", tables=tables, texts={"accept_deletes": "30%"}))
+    assert (compared.state, stage.is_equal(HAND)) == ("success", True)
+    stage.sql(HAND, "DELETE FROM orders WHERE id = 9", "UPDATE orders SET n = 10 WHERE id = 10")
+    by_its_dag = airflow.ended(RECONCILE, triggered(tab, airflow, RECONCILE))
+    assert (by_its_dag.state, stage.is_equal(HAND)) == ("success", True)
+    assert not offers_backfills(tab, airflow, RECONCILE)
+
+    days = [datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=number) for number in (4, 3, 2)]
+    stage.sql(HAND, *(f"UPDATE orders SET n = 12, updated_at = '{day:%F} 12:00:00' WHERE id = {day.day}" for day in days))
+    backfilled(tab, airflow, dag_id, days[0], days[-1])
+    runs = airflow.wait_until(
+        lambda: [run for run in found if run.state in ENDED] if len(found := backfills(airflow, dag_id)) == 3 else [],
+        "three backfills",
+    )
+    assert ([run.state for run in runs], stage.is_equal(HAND)) == (["success"] * 3, True)
+    assert sorted(run.interval[0][:10] for run in runs) == [f"{day:%F}" for day in days]
     assert stage.watermark(HAND) == before, "what is read again moves no watermark"
+
+
+def backfills(airflow: LiveAirflow, dag_id: str) -> list[LiveRun]:
+    """The backfills' runs of a DAG, once all have ended."""
+    runs = [run for run in airflow.runs(dag_id) if run.kind == "backfill"]
+    return runs if all(run.state in ENDED for run in runs) else []
+
+
+def test_the_form_of_a_pipeline_without_a_database_runs_in_each_of_its_modes_and_offers_no_backfill(stage: Stage, tab: Tab) -> None:
+    airflow, dag_id = stage.airflow, f"cdc_{DECLARED}"
+    logged_in(tab, airflow, OPERATOR)
+    assert not offers_backfills(tab, airflow, dag_id)
+    for mode, switches in (("increment", ["dry_run"]), ("increment", []), ("quarantine", []), ("replay", [])):
+        run = airflow.ended(dag_id, triggered(tab, airflow, dag_id, mode=mode, switches=switches))
+        assert run.state == "success", stage.errors(run)
+    assert stage.lake(DECLARED, "id", "name") == [(1, "one"), (2, "two")]
+
+
+@pytest.mark.parametrize("text", ["", '{"operator": "geh'])
+def test_passwords_that_airflow_is_still_writing_are_waited_for(text: str, tmp_path: Path) -> None:
+    (tmp_path / "simple_auth_manager_passwords.json.generated").write_text(text)
+    assert not LiveAirflow(tmp_path, tmp_path, "", {}).log_in()
 
 
 def test_a_wrong_conf_fails_in_the_first_task_which_names_the_field(stage: Stage) -> None:
@@ -293,12 +213,7 @@ DIALOG = "document.querySelector('[role=dialog]')"
 
 def asked_in_the_browser(tab: Tab, airflow: LiveAirflow, user: str, title: str) -> list[str]:
     """Logs somebody in by the form, opens what Airflow's first page has under *Required Actions*, and returns its lines."""
-    tab.call("Network.clearBrowserCookies")
-    tab.look()
-    tab.open(f"{airflow.address}/auth/login")
-    typed(tab, "input[name=username]", user)
-    typed(tab, "input[name=password]", airflow.passwords[user])
-    pressed(tab, "Sign in")
+    logged_in(tab, airflow, user)
     link = "[...document.querySelectorAll('button')].find(one => one.innerText.includes('Required Actions'))"
     until(tab, f"{link}.innerText.includes('1')")
     tab.value(f"{link}.click()")
