@@ -105,7 +105,7 @@ def is_approved(task_id: str) -> bool:
 
 def connect(config: SourceConfig) -> Source:
     """Opens the source behind an Airflow connection."""
-    return open_source(config, source_url(config))
+    return open_source(config, source_url(config), tuple(source_url(replace(config, connection=name)) for name in config.writers))
 
 
 def run_facts(airflow: Mapping[str, Any]) -> DagRunFacts:

@@ -74,7 +74,7 @@ def connect(config: "SourceConfig") -> "Source":
     """Opens a source by the URL in its environment variable."""
     from cdc_ops.sources.base import open_source
 
-    return open_source(config, connection_url(config.connection))
+    return open_source(config, connection_url(config.connection), tuple(connection_url(name) for name in config.writers))
 
 
 @contextmanager
@@ -213,6 +213,6 @@ class LocalSpark:
 
 def _secrets(source: "SourceConfig") -> set[str]:
     """Returns the passwords of a source and its replica, as they are and as they stand in a URL."""
-    urls = (connection_url(name) for name in (source.connection, source.snapshot_connection) if name)
+    urls = (connection_url(name) for name in (source.connection, source.snapshot_connection, *source.writers) if name)
     passwords = {ConnectionUrl.parse(url).password for url in urls}
     return passwords | {urllib.parse.quote(password, safe="") for password in passwords}

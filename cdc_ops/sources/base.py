@@ -297,7 +297,7 @@ class Source(Protocol):
         ...
 
 
-SourceFactory = Callable[[SourceConfig, str], Source]
+SourceFactory = Callable[..., Source]
 
 _LOADERS: Final[dict[SourceKind, str]] = {
     SourceKind.MYSQL: "cdc_ops.sources.mysql.source:MySQLSource",
@@ -307,12 +307,13 @@ _LOADERS: Final[dict[SourceKind, str]] = {
 }
 
 
-def open_source(config: SourceConfig, url: str) -> Source:
+def open_source(config: SourceConfig, url: str, writers: tuple[str, ...] = ()) -> Source:
     """Opens the source that a pipeline names.
 
     Args:
         config: Kind and settings.
         url: Connection URL with credentials, `mysql://user:password@host:port/database`; "" for a source that is declared.
+        writers: URLs of the other nodes that write (`SourceConfig.writers`), for who takes bounds.
 
     Raises:
         ConfigError: the URL does not fit the kind, or the kind cannot be read.
@@ -328,4 +329,4 @@ def open_source(config: SourceConfig, url: str) -> Source:
         )
     module, _, name = _LOADERS[config.kind].partition(":")
     factory: SourceFactory = getattr(import_module(module), name)
-    return factory(config, url)
+    return factory(config, url, writers) if writers else factory(config, url)

@@ -25,6 +25,7 @@ from cdc_ops.sources.chunks.chunks import ChunkPlan, ChunkSize
 from cdc_ops.sources.chunks.partitions import BorderFinder, Slicer
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import NOTHING, SqlSession
+from cdc_ops.sources.topology import Topology
 
 
 class TableCatalog(Protocol):
@@ -138,10 +139,11 @@ class SqlSource:
         """Connects, and asks who the server is and what the user may see."""
         session, probe = self._parts.session, self._parts.probe
         version = str(session.row("SELECT VERSION() AS version")["version"]).split(" on ")[0]
-        seen, replica = probe.observe(), probe.replica()
+        seen, replica, topology = probe.observe(), probe.replica(), probe.topology()
+        part_of = "" if topology.name == Topology().name else f", {topology.name}"
         return SourceAccess(
             place=session.place,
-            version=version,
+            version=f"{version}{part_of}" + (f", all {seen.nodes} nodes asked" if seen.nodes > 1 else ""),
             account=seen.account,
             missing_grant="" if seen.complete else probe.missing_grant(seen, f"windows stay {lookback.total_seconds():g} s behind"),
             replica=replica.warning(lookback) if replica else "",

@@ -313,10 +313,15 @@ def _some_file(archive: Archive) -> str | None:
     return files[-1].path if files else None
 
 
+def _connections(pipeline: Pipeline) -> tuple[str, ...]:
+    source = pipeline.source
+    return (source.connection, source.snapshot_connection, *source.writers, pipeline.archive.copy.connection)
+
+
 def _hidden(around: Surroundings, pipeline: Pipeline, finding: Finding) -> Finding:
     """Takes passwords out of what servers and drivers said: they never belong there."""
     secrets = [value for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN") if (value := around.environ.get(name, ""))]
-    for name in (pipeline.source.connection, pipeline.source.snapshot_connection, pipeline.archive.copy.connection):
+    for name in _connections(pipeline):
         try:
             secrets.append(ConnectionUrl.parse(connection_url(name, around.environ)).password if name else "")
         except CdcError:

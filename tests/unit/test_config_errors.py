@@ -50,6 +50,8 @@ CASES = [
     ("kind: mysql", "kind: MySQL", 3, 16, ["Did you mean 'mysql'?"]),
     ("kind: mysql", "kind: postgres, jdbc_driver: mysql", 3, 26, ["Postgres has only one"]),
     ("kind: mysql", "kind: postgres, snapshot_connection: standby", 3, 26, ["replicas of MySQL and MariaDB"]),
+    ("kind: mysql", "kind: postgres, writers: [other]", 3, 26, ["clusters of MySQL and MariaDB"]),
+    ("shop_db}", "shop_db, writers: [other], snapshot_connection: r}", 3, 62, ["can be missing there", "Remove one of the two"]),
     ("shop_db}", "shop_db, snapshot_connection: shop_db}", 3, 65, ["the connection of the source itself"]),
     ("connection: shop_db", "conn_id: shop_db", 3, 23, ["Unknown field 'conn_id' in 'source'", "Did you mean 'connection'?"]),
     (", connection: shop_db", "", 3, 1, ["'connection' is missing in 'source'", "connection: shop_db"]),

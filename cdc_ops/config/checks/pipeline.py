@@ -73,6 +73,17 @@ def _check_spark(data: Data, document: Document) -> Iterator[Problem]:
             yield Problem(mark=_key(document, ("spark", "conf", name)), message=message, valid=f"Did you mean 'spark.hadoop.{name}'?")
 
 
+def _check_writers(source: Data, document: Document) -> Iterator[Problem]:
+    if source.get("kind") is SourceKind.POSTGRES and source.get("writers"):
+        message = "'writers' is for clusters of MySQL and MariaDB; of Postgres only one server is asked."
+        yield Problem(mark=_key(document, ("source", "writers")), message=message, valid="Remove the line.")
+    elif source.get("writers") and source.get("snapshot_connection"):
+        message = (
+            "'snapshot_connection' follows one server, and 'writers' says that others write too: what they commit can be missing there."
+        )
+        yield Problem(mark=_key(document, ("source", "snapshot_connection")), message=message, valid="Remove one of the two.")
+
+
 def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
     source, target = data.get("source", {}), data.get("target", {})
     if source.get("kind") is SourceKind.POSTGRES and "jdbc_driver" in source:
@@ -87,6 +98,7 @@ def _check_sections(data: Data, document: Document) -> Iterator[Problem]:
     elif source.get("snapshot_connection") and source["snapshot_connection"] == source.get("connection"):
         message = "'snapshot_connection' is the connection of the source itself, not of a replica."
         yield Problem(mark=_value(document, ("source", "snapshot_connection")), message=message, valid="Remove the line.")
+    yield from _check_writers(source, document)
     if "root" in target and target["root"].rstrip("/") == target.get("staging", "").rstrip("/"):
         message = "'root' and 'staging' are the same place: landed files would mix with the tables."
         yield Problem(mark=_value(document, ("target", "staging")), message=message, valid="Set a separate folder for staging.")

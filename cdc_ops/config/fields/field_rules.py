@@ -74,6 +74,8 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     (PipelineInfo, "tags"): Rule(examples=(["shop", "nightly"],)),
     (SourceConfig, "connection"): Rule(convert=values.parse_connection, pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=("shop_db",)),
     (SourceConfig, "snapshot_connection"): Rule(convert=_optional(values.parse_connection), examples=("shop_replica",)),
+    (SourceConfig, "writers"): Rule(convert=values.parse_connection, examples=(["shop_node_2", "shop_node_3"],)),
+    (SourceConfig, "replication_lag"): Rule(minimum=_NO_TIME, examples=("5m",)),
     (SourceConfig, "time_zone"): Rule(convert=values.parse_zone, examples=("Europe/Berlin", "+02:00")),
     (SourceConfig, "jdbc_driver"): Rule(choices=("mariadb", "mysql")),
     (SourceConfig, "max_threads_running"): Rule(minimum=0, examples=(40,)),

@@ -63,6 +63,11 @@ class SourceConfig:
         snapshot_connection: Connection id of a replica that serves full reads (first loads, full resyncs, comparisons), to take load off
             the source. Each read waits until the replica has applied what the source had committed. "" = read the source itself. MySQL and
             MariaDB only.
+        writers: Connection ids of the other nodes that write the same tables (Galera, Group Replication with several primaries), each
+            reached directly. Windows then end below what is open on any node. MySQL and MariaDB only.
+        replication_lag: For a source that does not show who else writes its rows (a secondary of Group Replication, a reader of Aurora, a
+            subscriber of logical replication, a proxy): the longest time after which a row that was stamped anywhere can be read here.
+            Windows stay that far behind. 0 = such a source is refused.
         time_zone: Time zone in which the application writes DATETIME cursors (values without a zone): an IANA name or an offset. "" = the
             server's global time zone.
         jdbc_driver: `mariadb` (MariaDB Connector/J, streams rows; also for MySQL) or `mysql` (MySQL Connector/J).
@@ -89,6 +94,8 @@ class SourceConfig:
     max_load_wait: timedelta = timedelta(minutes=30)
     max_connections: int = 0
     snapshot_connection: str = ""
+    writers: tuple[str, ...] = ()
+    replication_lag: timedelta = timedelta(0)
     dialect: TypeDialect = TypeDialect.DELTA
     tables: tuple[DeclaredTable, ...] = ()
 
@@ -100,7 +107,7 @@ class SourceConfig:
     @property
     def replica(self) -> "SourceConfig | None":
         """The configuration of the replica from which whole tables are read, None if there is none."""
-        return replace(self, connection=self.snapshot_connection, snapshot_connection="") if self.snapshot_connection else None
+        return replace(self, connection=self.snapshot_connection, snapshot_connection="", writers=()) if self.snapshot_connection else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,12 +42,14 @@ class ServerActivity:
         writers: Who may still commit; empty and meaningless if not `complete`.
         complete: False if the user lacks the privilege to see others.
         account: The user's account as the server knows it, for the GRANT to name.
+        nodes: How many servers were asked; their clocks and writers are in this one value.
     """
 
     now: datetime
     writers: tuple[Writer, ...]
     complete: bool
     account: str
+    nodes: int = 1
 
     @property
     def oldest(self) -> Writer | None:
@@ -62,13 +64,20 @@ class ReplicaState:
     Args:
         lag: Age of what it applies now, rounded up.
         certain: False if the user may not ask and the server is only suspected to be a replica.
+        declared: What the source is, if its lag is not known but declared by the pipeline.
     """
 
     lag: timedelta
     certain: bool = True
+    declared: str = ""
 
     def warning(self, lookback: timedelta) -> str:
         """Returns the warning about the limits of a replica."""
+        if self.declared:
+            return (
+                f"The source is {self.declared}: who still writes its rows is not known. Windows stay {self.lag.total_seconds():g} s"
+                " ('replication_lag') and 'lookback' behind the clock; a row that appears later than that is read late."
+            )
         kind = (
             "The source is a replica"
             if self.certain

@@ -15,6 +15,7 @@ from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.sources.bounds.activity import ReplicaState, ServerActivity, Writer
 from cdc_ops.sources.bounds.time_zones import WallClock, clock_of, earliest_to_come, latest_so_far, parse_zone, require_zone
+from cdc_ops.sources.topology import Topology
 
 METHOD_WRITERS: Final = "oldest-writer"
 METHOD_OVERLAP: Final = "clock-overlap"
@@ -74,6 +75,10 @@ class Probe(Protocol):
 
     def replica(self) -> ReplicaState | None:
         """Returns the lag of a replica; None for a server that is not a replica."""
+        ...
+
+    def topology(self) -> Topology:
+        """Returns what the server is a part of."""
         ...
 
     def earliest_stamp(self, writer: Writer, lookback: timedelta) -> datetime:

@@ -11,10 +11,11 @@ from typing import Final
 from cdc_ops.core.cursor.auto_increment import CounterObservation, CounterSample, WritersOpen, bound_from_samples
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.bounds.activity import ServerActivity, Writer
 from cdc_ops.sources.bounds.clock import BoundRequest, Probe, held_by, seconds
 from cdc_ops.sources.sql.dialect import Dialect
-from cdc_ops.sources.sql.session import SqlSession
+from cdc_ops.sources.sql.session import NOTHING, SqlSession
 
 METHOD_COUNTER: Final = "counter-after-writers"
 METHOD_COUNTER_KEPT: Final = "counter-before-writers"
@@ -47,6 +48,8 @@ class CounterBound:
         if request.since is not None and counter <= int(request.since.parts[0]):
             return SafeBound(value=request.since, clock=_number(clock), method=METHOD_COUNTER, observed_at=observed_at, warnings=warnings)
         replica, seen = self._probe.replica(), self._probe.observe()
+        if seen.nodes > 1 or (replica is not None and replica.declared):
+            raise _several_nodes(request)
         if replica is not None or not seen.complete:
             wait = min(request.lookback, _LONGEST_BLIND_WAIT)
             time.sleep(wait.total_seconds())
@@ -129,6 +132,15 @@ class CounterBound:
     @staticmethod
     def _result(counter: int, clock: int, observed_at: datetime, method: str, warnings: tuple[str, ...]) -> SafeBound:
         return SafeBound(value=_number(counter), clock=_number(clock), method=method, observed_at=observed_at, warnings=warnings)
+
+
+def _several_nodes(request: BoundRequest) -> SourceTableError:
+    return SourceTableError(
+        f"Table {request.schema.table} cannot be read by the counter {request.cursor.lead.name!r}.",
+        why="Several servers write it, and each hands out numbers of its own: a smaller one can be committed after a larger one.",
+        data=NOTHING,
+        next="Set 'cursor' of the table to a column of time, such as updated_at, or use the log method.",
+    )
 
 
 def _number(value: int) -> CursorValue:

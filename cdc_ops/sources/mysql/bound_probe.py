@@ -6,9 +6,12 @@ from typing import Final
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.sources.bounds.activity import ReplicaState, ServerActivity, Writer
 from cdc_ops.sources.mysql.catalog import Catalog
+from cdc_ops.sources.mysql.nodes import observe_nodes
 from cdc_ops.sources.mysql.open_transactions import CACHE_SECONDS, observe, server_start
 from cdc_ops.sources.mysql.replica import replica_state
 from cdc_ops.sources.mysql.session import MySQLSession
+from cdc_ops.sources.mysql.topology import read_topology, wait_for_group
+from cdc_ops.sources.topology import Topology, Writes
 
 _SESSION_ZONES: Final = (
     "SELECT DISTINCT v.VARIABLE_VALUE AS zone FROM performance_schema.variables_by_thread AS v"
@@ -25,13 +28,19 @@ class MySQLProbe:
     Args:
         session: The connection.
         catalog: Knows a table's next number.
+        writers: Sessions at all nodes that write, the source's own first, if the pipeline names others.
+        declared_lag: The pipeline's `replication_lag`.
     """
 
     look_again_seconds = CACHE_SECONDS
 
-    def __init__(self, session: MySQLSession, catalog: Catalog) -> None:
+    def __init__(
+        self, session: MySQLSession, catalog: Catalog, writers: tuple[MySQLSession, ...] = (), declared_lag: timedelta = timedelta(0)
+    ) -> None:
         self._session = session
         self._catalog = catalog
+        self._writers = writers
+        self._declared_lag = declared_lag
 
     def now(self) -> datetime:
         """Returns the server's clock, UTC."""
@@ -39,8 +48,23 @@ class MySQLProbe:
         return now.replace(tzinfo=UTC)
 
     def observe(self) -> ServerActivity:
-        """Reads the clock, then the writers."""
+        """Reads the clock, then the writers: those of all nodes that write.
+
+        Raises:
+            SourceError: the server is a part of something that does not show who else writes, and no lag is declared.
+        """
+        if self._writers:
+            return observe_nodes(self._writers)
+        topology = self.topology()
+        if topology.why and not self._declared_lag:
+            raise topology.refusal(self._session.place)
+        if topology.writes is Writes.HERE and topology.view:
+            wait_for_group(self._session)
         return observe(self._session)
+
+    def topology(self) -> Topology:
+        """Returns what the server is a part of."""
+        return read_topology(self._session)
 
     def server(self) -> tuple[str, datetime]:
         """Returns the server's own identity, and its start rounded up to whole seconds."""
@@ -53,7 +77,9 @@ class MySQLProbe:
         return int(self._session.row("SHOW GLOBAL STATUS LIKE 'Threads_running'")["value"]) - 1
 
     def replica(self) -> ReplicaState | None:
-        """Returns how far behind a replica is."""
+        """Returns how far behind a replica is; the declared lag of a server that does not show who else writes."""
+        if not self._writers and self._declared_lag and (topology := self.topology()).why:
+            return ReplicaState(lag=self._declared_lag, declared=topology.name)
         return replica_state(self._session)
 
     def earliest_stamp(self, writer: Writer, lookback: timedelta) -> datetime:

@@ -17,7 +17,6 @@ from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.mysql.native import native_read, why_not_native
 from cdc_ops.sources.mysql.session import Address
-from cdc_ops.sources.mysql.settings import SESSION_SETTINGS
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.selected import Selected
 
@@ -80,7 +79,7 @@ def build_read(config: SourceConfig, address: Address, dialect: Dialect, schema:
             "customSchema": ", ".join(f"{name} {mapping.carried_as}" for name, mapping in mappings),
             "preferTimestampNTZ": "true",
         },
-        session_init=SESSION_SETTINGS,
+        session_init=address.session_settings,
         native=native_read(address, dialect.table(schema.table), selected, slices) if is_native and not why_not else None,
         over_jdbc=why_not,
     )

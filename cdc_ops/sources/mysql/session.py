@@ -1,6 +1,7 @@
 """A session on a MySQL or MariaDB server, read-only, in UTC; and what its errors mean."""
 
 import ssl
+from dataclasses import replace
 from typing import Any, Final
 
 import pymysql
@@ -25,9 +26,17 @@ from cdc_ops.sources.sql.session import (
 )
 
 READ_TIMEOUT_SECONDS: Final = 900
+_WORD: Final = 1 << 32
+"""Servers greet with the last 32 bits of a connection's number."""
+
+CAUSAL_WAIT: Final = " /*!80014 , group_replication_consistency = 'BEFORE' */ /*M! , wsrep_sync_wait = 1 */"
+"""What each session sets besides that reads rows where several nodes write: a read waits until this node has applied what was ordered
+before it. A wait that takes too long is an error of the statement."""
 
 _SSL_MODES: Final = ("disabled", "required", "verify_ca", "verify_identity")
 _OPTIONS: Final = ("ssl_mode", "ssl_ca")
+_CAUSAL: Final = "causal_reads"
+"""An option that the source itself adds to an address, for the processes that read."""
 
 _ACCESS: Final = frozenset((1044, 1045, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1405, 1524, 1698, 1820, 1862, 3118, 4151))
 _UNREACHABLE: Final = frozenset(
@@ -60,7 +69,20 @@ class Address(ServerAddress):
     def __init__(self, url: str) -> None:
         parsed = ConnectionUrl.parse(url)
         super().__init__(parsed, ("mysql", "mariadb"), "mysql or mariadb")
-        self.ssl_mode, self.ssl_ca = _ssl_options(dict(parsed.options))
+        options = dict(parsed.options)
+        self.waits_for_nodes = options.pop(_CAUSAL, "") == "1"
+        self.ssl_mode, self.ssl_ca = _ssl_options(options)
+        self._parsed = parsed
+
+    @property
+    def causal(self) -> "Address":
+        """The same server, for sessions whose reads wait for what other nodes have committed."""
+        return Address(replace(self._parsed, options=(*self._parsed.options, (_CAUSAL, "1"))).render())
+
+    @property
+    def session_settings(self) -> str:
+        """What each connection sets that reads rows."""
+        return SESSION_SETTINGS + (CAUSAL_WAIT if self.waits_for_nodes else "")
 
     def engine_url(self) -> URL:
         """Returns the address for SQLAlchemy."""
@@ -95,6 +117,7 @@ class MySQLSession(SqlSession):
         super().__init__(address, lambda error: source_error(error, address))
         self.address = address
         self.version = ""
+        self.is_relayed = False
 
     @property
     def is_mariadb(self) -> bool:
@@ -103,10 +126,12 @@ class MySQLSession(SqlSession):
         return "mariadb" in self.version.lower()
 
     def _prepare(self, connection: Connection) -> None:
-        connection.exec_driver_sql(SESSION_SETTINGS)
+        connection.exec_driver_sql(self.address.session_settings)
         if lost := unheld({str(name): str(value) for name, value in connection.exec_driver_sql(SHOWN)}):
             raise not_held(self.place, lost, "A limit of the server's start, or a proxy in between, changes what the session has set.")
-        self.version = str(connection.exec_driver_sql("SELECT VERSION()").scalar_one())
+        self.version, number = connection.exec_driver_sql("SELECT VERSION(), CONNECTION_ID() + 0").one()
+        greeted = getattr(connection.connection.dbapi_connection, "thread_id", lambda: number)()
+        self.is_relayed = int(greeted) % _WORD != int(number) % _WORD
 
     def rows_unless(self, sql: str, codes: frozenset[int]) -> list[Row] | int | None:
         """Runs one statement like `rows_if_allowed`, but returns the server's number of an error that is one of `codes`."""
@@ -133,7 +158,7 @@ def connect(address: Address) -> Any:
         database=address.database or None,
         charset="utf8mb4",
         autocommit=True,
-        init_command=SESSION_SETTINGS,
+        init_command=address.session_settings,
         **address.engine_options(),
     )
 

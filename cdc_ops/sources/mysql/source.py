@@ -31,17 +31,20 @@ class MySQLSource(SqlSource):
     Args:
         config: Kind and settings.
         url: Connection URL with credentials.
+        writers: Those of the other nodes that write, for the plan; where rows are only read they are not needed.
 
     Raises:
         ConfigError: the URL is not one of MySQL.
     """
 
-    def __init__(self, config: SourceConfig, url: str) -> None:
-        self._address = Address(url)
+    def __init__(self, config: SourceConfig, url: str, writers: tuple[str, ...] = ()) -> None:
+        own = Address(url)
+        self._address = own.causal if config.writers else own
+        self._nodes = tuple(MySQLSession(address) for address in (own, *(Address(one) for one in writers))) if writers else ()
         self._dialect = Dialect()
         self._session = MySQLSession(self._address)
         self._catalog: Catalog = Catalog(self._session, self._dialect)
-        probe = MySQLProbe(self._session, self._catalog)
+        probe = MySQLProbe(self._session, self._catalog, self._nodes, config.replication_lag)
         borders, digests = MySQLBorders(self._session, self._dialect), DigestSql(self._dialect)
         parts = SqlParts(
             dialect=self._dialect,
@@ -63,6 +66,12 @@ class MySQLSource(SqlSource):
         expressions = None if self._session.is_mariadb else self._catalog.expression_indexes(schema.table)
         warnings = cursor_warnings(schema, cursor, extras, self._dialect, expressions)
         return cursor, (*warnings, *self._zones.warnings(schema, cursor, stamped=stamped))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        super().close()
+        for session in self._nodes:
+            session.close()
 
     def shared(self, tables: tuple[TableName, ...], session: SqlSession, probe: Probe) -> Self:
         """Returns this source with the schemas of some tables read together, and with another session and probe."""

@@ -12,12 +12,19 @@ from cdc_ops.sources.postgres.open_transactions import observe
 from cdc_ops.sources.postgres.session import PostgresSession
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import NOTHING
+from cdc_ops.sources.topology import PostgresFacts, Topology, postgres_topology
 
 _REPLAY: Final = """
     SELECT pg_is_wal_replay_paused() AS paused, clock_timestamp() - pg_last_xact_replay_timestamp() AS since_replay,
       (SELECT clock_timestamp() - last_msg_send_time FROM pg_stat_wal_receiver
        WHERE status = 'streaming' AND pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()) AS since_message"""
 
+
+_PART_OF: Final = """
+    SELECT pg_is_in_recovery() AS standby, EXISTS (SELECT FROM pg_proc WHERE proname = 'aurora_version') AS aurora,
+      (SELECT COALESCE(string_agg(extname, ' '), '') FROM pg_extension) AS extensions,
+      (SELECT COALESCE(string_agg(subname, ' '), '') FROM pg_subscription AS s JOIN pg_database AS d ON d.oid = s.subdbid
+       WHERE d.datname = current_database() AND s.subenabled) AS subscriptions"""
 
 _ROLE_ZONES: Final = """
     SELECT DISTINCT split_part(setting, '=', 2) AS zone FROM pg_db_role_setting AS s CROSS JOIN LATERAL unnest(s.setconfig) AS setting
@@ -32,11 +39,15 @@ class PostgresProbe:
         session: The connection.
         catalog: Knows a table's sequences.
         dialect: How literals are printed.
+        declared_lag: The pipeline's `replication_lag`.
     """
 
     look_again_seconds = 0.1
 
-    def __init__(self, session: PostgresSession, catalog: PostgresCatalog, dialect: Dialect) -> None:
+    def __init__(
+        self, session: PostgresSession, catalog: PostgresCatalog, dialect: Dialect, declared_lag: timedelta = timedelta(0)
+    ) -> None:
+        self._declared_lag = declared_lag
         self._session = session
         self._catalog = catalog
         self._dialect = dialect
@@ -47,8 +58,31 @@ class PostgresProbe:
         return now
 
     def observe(self) -> ServerActivity:
-        """Reads the clock, then the writers."""
+        """Reads the clock, then the writers.
+
+        Raises:
+            SourceError: the server is a part of something that does not show who else writes, and no lag is declared.
+        """
+        topology = self.topology()
+        if topology.why and not self._declared_lag:
+            raise topology.refusal(self._session.place)
         return observe(self._session)
+
+    def topology(self) -> Topology:
+        """Returns what the server is a part of."""
+        version = str(self._session.row("SELECT version() AS version")["version"])
+        if "CockroachDB" in version:
+            return postgres_topology(PostgresFacts(version=version))
+        row = self._session.row(_PART_OF)
+        return postgres_topology(
+            PostgresFacts(
+                version=version,
+                extensions=tuple(row["extensions"].split()),
+                subscriptions=tuple(row["subscriptions"].split()),
+                is_aurora=row["aurora"],
+                is_standby=row["standby"],
+            )
+        )
 
     def server(self) -> tuple[str, datetime]:
         """Returns the server's start, to the microsecond, which no other server shares."""
@@ -66,6 +100,8 @@ class PostgresProbe:
         Raises:
             SourceError: its replay is paused, or it has replayed nothing yet.
         """
+        if self._declared_lag and (topology := self.topology()).why:
+            return ReplicaState(lag=self._declared_lag, declared=topology.name)
         if not self._session.row("SELECT pg_is_in_recovery() AS standby")["standby"]:
             return None
         state = self._session.row(_REPLAY)

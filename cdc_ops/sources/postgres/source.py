@@ -39,7 +39,7 @@ class PostgresSource(SqlSource):
         self._dialect = PostgresDialect()
         self._session = PostgresSession(self._address)
         self._catalog: PostgresCatalog = PostgresCatalog(self._session, self._dialect)
-        probe = PostgresProbe(self._session, self._catalog, self._dialect)
+        probe = PostgresProbe(self._session, self._catalog, self._dialect, config.replication_lag)
         borders, digests = PostgresBorders(self._session, self._dialect), PostgresDigestSql(self._dialect)
         parts = SqlParts(
             dialect=self._dialect,

@@ -27,6 +27,7 @@ from cdc_ops.sources.bounds.activity import ServerActivity, Writer
 from cdc_ops.sources.bounds.clock import Probe
 from cdc_ops.sources.sql.session import Row, SqlSession
 from cdc_ops.sources.sql_source import SqlSource
+from cdc_ops.sources.topology import Topology
 
 AT_ONCE: Final = 250
 """Questions in one statement, at most: more would be a load for the server's parser."""
@@ -204,6 +205,10 @@ class SharedProbe:
     def replica(self) -> Any:
         """Returns the replica's lag as of the observation."""
         return self._replica
+
+    def topology(self) -> Topology:
+        """Returns what the server is a part of."""
+        return self._probe.topology()
 
     def zone(self) -> tuple[str, bool]:
         """Returns the zone of new sessions; asks once."""
