@@ -38,6 +38,8 @@ _OPTIONS: Final = {
         "forceConnectionTimeZoneToSession": "true",
         "zeroDateTimeBehavior": "CONVERT_TO_NULL",
         "characterEncoding": "UTF-8",
+        # Else the driver sets net_write_timeout to ten minutes before it streams.
+        "netTimeoutForStreamingResults": "0",
     },
 }
 _FETCH_SIZES: Final = {
