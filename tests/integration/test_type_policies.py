@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import JobLostError, SourceTableError, UnstorableValueError
@@ -180,3 +181,44 @@ def test_a_key_that_no_partition_of_delta_holds_stops_the_table_with_its_row(pos
     assert isinstance(error, UnstorableValueError)
     assert "'__HIVE_DEFAULT_PARTITION__'" in error.what
     assert postgresql.lake("k", "country, id, v") == [("DE", 1, 1), ("FR", 2, 2), ("a b", 4, 4)]
+
+
+KEYED = (
+    "CREATE TABLE jobs (emp int, valid_to {kind}, note text, updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),"
+    " PRIMARY KEY (emp, valid_to))",
+    "INSERT INTO jobs (emp, valid_to, note) VALUES (1, 'infinity', 'a'), (1, '-infinity', 'b'), (1, '2024-02-29', 'c')",
+)
+
+
+def test_a_key_never_becomes_null_and_the_row_is_named_before_the_commit(postgresql: World) -> None:
+    postgresql.sql(*(text.format(kind="date") for text in KEYED))
+    report = postgresql.run()
+    error = failure(report)
+    assert isinstance(error, UnstorableValueError)
+    assert "Key column 'valid_to'" in error.what
+    assert "emp = 1" in error.what
+    assert "'string'" in error.next
+    assert any("'valid_to'" in text and "zero_dates: string" in text for text in report.warnings)
+    assert postgresql.state("jobs").progress.watermark is None
+    postgresql.configure(zero_dates=OnUnstorable.STRING)
+    ran(postgresql.run())
+    assert postgresql.lake("jobs", "valid_to, note") == [("-infinity", "b"), ("2024-02-29", "c"), ("infinity", "a")]
+    postgresql.sql("UPDATE jobs SET note = note || '2', updated_at = clock_timestamp()")
+    ran(postgresql.run())
+    assert postgresql.lake("jobs", "valid_to, note") == [("-infinity", "b2"), ("2024-02-29", "c2"), ("infinity", "a2")]
+
+
+def test_a_zero_date_in_a_key_stops_a_snapshot_and_an_increment(maria: World) -> None:
+    maria.sql(
+        "CREATE TABLE jobs (emp INT, valid_to DATE, updated_at TIMESTAMP(6) NOT NULL DEFAULT NOW(6), PRIMARY KEY (emp, valid_to))",
+        ALLOWED,
+        "INSERT INTO jobs (emp, valid_to) VALUES (1, '2024-02-29')",
+    )
+    ran(maria.run())
+    maria.sql(ALLOWED, "INSERT INTO jobs (emp, valid_to) VALUES (1, '0000-00-00'), (1, '2024-00-15')")
+    error = failure(maria.run())
+    assert isinstance(error, UnstorableValueError)
+    assert "Key column 'valid_to'" in error.what
+    error = failure(maria.run(kind=RunKind.RESYNC, mode=ResyncMode.FULL))
+    assert isinstance(error, UnstorableValueError)
+    assert maria.lake("jobs", "emp, CAST(valid_to AS STRING)") == [(1, "2024-02-29")]

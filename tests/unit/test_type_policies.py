@@ -1,5 +1,6 @@
 """Policies for values that no stored type holds: what they do to a column, how counts add up, how they are written in a file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,24 @@ def test_a_decimal_of_too_many_digits_is_text_or_refused() -> None:
     assert "38 digits" in postgres_mapping("numeric", FAILING).refusal
     assert not mysql("decimal(38,0)", FAILING).refusal
     assert not postgres_mapping("numeric(38,0)", FAILING).refusal
+
+
+def test_a_key_becomes_null_under_no_policy() -> None:
+    types = TypePolicies(keys=("valid_to", "n"))
+    assert not mysql("date", types.for_column("Valid_To")).lossy
+    assert mysql("date", types.for_column("valid_to")).is_unstorable("x")
+    assert not postgres_mapping("numeric(10,2)", types.for_column("n")).lossy
+    assert mysql("date", types.for_column("other")).lossy
+    assert mysql("date", TypePolicies(zero_dates=OnUnstorable.STRING, keys=("d",)).for_column("d")).delta_type == "string"
+    failing = TypePolicies(zero_dates=OnUnstorable.FAIL)
+    columns = tuple(
+        Column(name=name, source_type="date", delta_type="date", nullable=True, expression=name, lossy=True) for name in ("d", "other")
+    )
+    schema = TableSchema(table=TableName(schema="shop", name="t"), columns=columns, primary_key=("d",), types=failing).keyed(("D",))
+    assert [column.lossy for column in schema.columns] == [False, True]
+    eased = replace(schema, columns=tuple(replace(column, lossy=False) for column in schema.columns)).relaxed(TypePolicies())
+    assert [column.lossy for column in eased.columns] == [False, True]
+    assert json_codec.from_data(TypePolicies, json_codec.to_data(eased.types)) == eased.types
 
 
 def test_a_cursor_keeps_its_type_because_rows_are_ordered_by_it() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -122,8 +123,17 @@ class TableSchema:
             zero_dates=OnUnstorable.NULL if dates else self.types.zero_dates,
             nan_values=OnUnstorable.NULL if numbers else self.types.nan_values,
         )
-        columns = (replace(column, lossy=True) if column.delta_type.startswith(kinds) else column for column in self.columns)
+        columns = (
+            replace(column, lossy=True) if column.delta_type.startswith(kinds) and column.name.lower() not in self.types.keys else column
+            for column in self.columns
+        )
         return replace(self, columns=tuple(columns), types=eased)
+
+    def keyed(self, keys: Iterable[str]) -> "TableSchema":
+        """Returns the schema in which no value of a key column becomes NULL: a row with one that no stored type holds is refused."""
+        names = tuple(sorted(key.lower() for key in keys))
+        columns = (replace(column, lossy=column.lossy and column.name.lower() not in names) for column in self.columns)
+        return replace(self, columns=tuple(columns), types=replace(self.types, keys=names))
 
     def extended(self, columns: tuple[Column, ...]) -> "TableSchema":
         """Returns the schema with more columns after its own."""

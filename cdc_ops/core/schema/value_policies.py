@@ -36,18 +36,29 @@ class TypePolicies:
         decimal_overflow: For decimals of more than 38 digits.
         ordering: Lower-case names of columns that keep their stored type, because rows are ordered by them: the cursor. `string` is
             `null` for them.
+        keys: Lower-case names of the columns that identify a row. NULL is no key, and two keys that became NULL would be one: `null` is
+            `fail` for them.
     """
 
     zero_dates: OnUnstorable = OnUnstorable.NULL
     nan_values: OnUnstorable = OnUnstorable.NULL
     decimal_overflow: OnOverflow = OnOverflow.STRING
     ordering: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     def for_column(self, column: str) -> "TypePolicies":
         """Returns the policy of one column."""
-        if column.lower() in self.ordering and self.zero_dates is OnUnstorable.STRING:
-            return replace(self, zero_dates=OnUnstorable.NULL)
-        return self
+        found, name = self, column.lower()
+        if name in self.ordering and self.zero_dates is OnUnstorable.STRING:
+            found = replace(found, zero_dates=OnUnstorable.NULL)
+        if name in self.keys:
+            found = replace(found, zero_dates=_kept(found.zero_dates), nan_values=_kept(found.nan_values))
+        return found
+
+
+def _kept(policy: OnUnstorable) -> OnUnstorable:
+    """Returns the policy of a key column."""
+    return OnUnstorable.FAIL if policy is OnUnstorable.NULL else policy
 
 
 DEFAULT_TYPES: Final = TypePolicies()

@@ -243,7 +243,8 @@ def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
 
 
 def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:
-    policy = schema.types.nan_values if logical_type_of(column) is LogicalType.DECIMAL else schema.types.zero_dates
+    types = schema.types.for_column(column.name)
+    policy = types.nan_values if logical_type_of(column) is LogicalType.DECIMAL else types.zero_dates
     return policy is OnUnstorable.FAIL
 
 

@@ -12,6 +12,8 @@ from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.core.schema.value_policies import OnUnstorable
 from cdc_ops.steps.planning.log import reads_differently
 from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import can_fill_columns
@@ -34,19 +36,33 @@ def foreign_warnings(head: LakeHead | None) -> tuple[str, ...]:
 
 
 def key_warnings(source_table: SourceTable, state: TableState) -> tuple[str, ...]:
-    """Returns a warning for each key column whose texts the source compares loosely (case, accents) and the lake exactly.
+    """Returns a warning for each key column that the source compares loosely and the lake exactly, or that may have dates that are none.
 
     Only until the snapshot is complete, and not for `method: log`: an event that changes the spelling of a key names the old spelling too.
     """
     if state.progress.watermark is not None or source_table.config.settings.method is Method.LOG:
         return ()
-    columns = (column for key in source_table.keys if (column := source_table.schema.column(key)) is not None and column.loose)
-    return tuple(
+    keys = [column for key in source_table.keys if (column := source_table.schema.column(key)) is not None]
+    loose = tuple(
         f"Key column {column.name!r} of {source_table.config.table} is compared loosely at the source ({column.loose}), and"
         " exactly in the lake:"
         " an update that changes only the spelling of a key (case, accents, trailing spaces) leaves a second row with the old spelling."
         " 'cdc-ops verify' finds such rows, a resync with --mode full removes them."
-        for column in columns
+        for column in keys
+        if column.loose
+    )
+    return (*loose, *_refused_keys(source_table, keys))
+
+
+def _refused_keys(source_table: SourceTable, keys: Iterable[Column]) -> tuple[str, ...]:
+    """Returns a warning for each key column that holds dates or times, if a value that is none would stop the table."""
+    if source_table.config.settings.types.zero_dates is not OnUnstorable.NULL:
+        return ()
+    return tuple(
+        f"Key column {column.name!r} of {source_table.config.table} is a {column.source_type}: a key never becomes NULL, so a row with"
+        " a zero, impossible or infinite date in it stops the table. 'zero_dates: string' stores such keys as text."
+        for column in keys
+        if column.delta_type.startswith(("date", "timestamp"))
     )
 
 

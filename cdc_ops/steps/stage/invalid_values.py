@@ -33,6 +33,14 @@ def unstorable_value(table: TableName, failure: str) -> UnstorableValueError | N
         return None
     facts = json.loads(bytes.fromhex(found[1]).decode())
     key = ", ".join(f"{name} = {value}" for name, value in zip(facts["names"], facts["key"], strict=True))
+    if facts["column"] in facts["names"]:
+        return UnstorableValueError(
+            f"Key column {facts['column']!r} of {table} has a value that no stored type can hold, in a row with {key}.",
+            why="Such are zero, partial and impossible dates, infinite ones and NaN. As NULL, two keys would be one, which no run finds.",
+            data="Nothing of this batch was written; the watermark stays.",
+            next="Set 'zero_dates' ('nan_values' for NaN) to 'string', which stores the source's text and keeps such keys apart"
+            " (if the table has rows, run cdc-ops resync --mode full then). Or name other 'keys', or repair the row at the source.",
+        )
     return UnstorableValueError(
         f"Column {facts['column']!r} of {table} has a value that no stored type can hold, in the row with {key or 'no known key'}.",
         why="Such are zero, partial and impossible dates, infinite ones and NaN; the table's policy for them is 'fail'.",

@@ -78,6 +78,7 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     )
     schema = wide_from_the_start(config, schema)
     keys, hidden = _checked_keys(config, schema), widened(hidden_columns(source, config))
+    schema = schema.keyed(keys)
     for name, condition in (
         ("apply_as_deletes", settings.apply.apply_as_deletes),
         ("apply_as_truncates", settings.apply.apply_as_truncates),
