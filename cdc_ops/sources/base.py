@@ -217,7 +217,7 @@ class Source(Protocol):
         ...
 
     def null_predicate(self, cursor: Cursor) -> str:
-        """Prints the condition that a row has no cursor: its lead is NULL."""
+        """Prints the condition that a row is in no window: its lead is NULL, or a zero or infinite date."""
         ...
 
     def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:

@@ -220,8 +220,9 @@ class SqlSource:
         return int(row["n"])
 
     def null_predicate(self, cursor: Cursor) -> str:
-        """Prints the condition that a row has no cursor."""
-        return f"{self._parts.dialect.operand(cursor.lead)} IS NULL"
+        """Prints the condition that a row is in no window."""
+        parts = (f"{self._parts.dialect.operand(cursor.lead)} IS NULL", self._parts.dialect.outside(cursor.lead))
+        return f"({' OR '.join(filter(None, parts))})"
 
     def checksum(self, table: TableName, expressions: tuple[str, ...], where: str) -> tuple[int, str]:
         """Counts the rows that match, with a checksum of some expressions of theirs."""

@@ -243,6 +243,43 @@ def test_rows_without_a_cursor_are_swept_when_they_change(bare: World) -> None:
     assert bare.jobs == jobs
 
 
+OUTSIDE = {
+    MariaDBServer: ("TIMESTAMP(6) NULL", "DATETIME NOT NULL", "DATE NOT NULL", "'0000-00-00'", "'0000-00-00'"),
+    PostgresServer: ("timestamptz", "timestamp NOT NULL", "date NOT NULL", "'-infinity'", "'infinity'"),
+}
+"""Types of cursors, and what a row has that is in no window: by its default, and otherwise."""
+
+
+def test_rows_with_a_zero_or_infinite_cursor_are_told_with_their_number_and_swept_when_they_change(bare: World) -> None:
+    in_utc(bare)
+    *kinds, preset, other = OUTSIDE[type(bare.server)]
+    allowed = ("SET sql_mode = ''",) if isinstance(bare.server, MariaDBServer) else ()
+    names = tuple(f"drafts_{number}" for number, _ in enumerate(kinds))
+    for name, kind in zip(names, kinds, strict=True):
+        bare.sql(
+            *allowed,
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT, at {kind} DEFAULT {preset})",
+            f"CREATE INDEX {name}_at ON {name} (at)",
+            f"INSERT INTO {name} (id, v) VALUES (1, 1)",
+            f"INSERT INTO {name} (id, v, at) VALUES (2, 2, CURRENT_TIMESTAMP)",
+        )
+    bare.configure(cursor=("at",), null_cursor=NullCursor.CHECKSUM)
+    report = bare.run()
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+    for name in names:
+        told = " ".join(text for text in report.warnings if name in text)
+        assert f"1 row of {bare.name(name)} are in no window" in told, told
+        assert f"has the default {preset}"[:-1] in told, told
+    for name in names:
+        bare.sql(*allowed, f"UPDATE {name} SET v = 10, at = {other} WHERE id = 1", f"INSERT INTO {name} (id, v) VALUES (3, 3)")
+    for name, swept in runs(bare).items():
+        assert (swept.result.counts.inserted, swept.result.counts.updated, swept.result.late_rows) == (1, 1, 0), name
+        assert bare.lake(name, "id, v") == bare.source(name, "id, v")
+    jobs = bare.jobs
+    assert {line.status for line in runs(bare).values()} == {TableRunStatus.IDLE}
+    assert bare.jobs == jobs
+
+
 def test_rows_without_a_cursor_are_left_alone_unless_that_is_asked_for(bare: World) -> None:
     bare.sql("CREATE TABLE drafts (id INT PRIMARY KEY, v INT, at TIMESTAMP(6) NULL)")
     bare.configure(cursor=("at",))

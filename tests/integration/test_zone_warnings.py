@@ -157,8 +157,10 @@ def test_the_check_reads_one_entry_of_the_index_and_asks_nothing_without_one(ser
 
         source._parts.session.row = row  # type: ignore[method-assign]
         source.cursor(schema, ("at",))
-        questions = [sql for sql in asked if "FROM" in sql and "events" in sql]
-        assert len(questions) == 1
+        questions = sorted((sql for sql in asked if "FROM" in sql and "events" in sql), key=lambda sql: "MAX(" not in sql)
+        assert len(questions) == 2, "the newest row, and how many are in no window"
+        there = source._parts.session.rows(f"EXPLAIN {questions[1]}")
+        assert any("events_at" in str(line) for line in there), there
         if is_postgres(server):
             shown = " ".join(str(line["query plan"]) for line in source._parts.session.rows(f"EXPLAIN {questions[0]}"))
             assert "Index Only Scan Backward" in shown
@@ -170,3 +172,28 @@ def test_the_check_reads_one_entry_of_the_index_and_asks_nothing_without_one(ser
     table = create(server, zoneless(server), index=False)
     server.execute("UPDATE events SET at = '2999-01-01 00:00:00' WHERE id > 500", database=DB)
     assert not [text for text in warnings(server, table) if "future" in text], "it would read the whole table"
+
+
+def test_rows_with_a_zero_or_an_infinite_date_are_in_no_window_and_counted(server: DatabaseServer) -> None:
+    postgres = is_postgres(server)
+    kinds = ("timestamptz", "timestamp(3)", "date") if postgres else ("TIMESTAMP NULL", "DATETIME(3)", "DATE")
+    values = ("infinity", "-infinity") if postgres else ("0000-00-00", "0000-00-00")
+    name = TableName(schema="public" if postgres else DB, name="ended")
+    for kind in kinds:
+        server.execute(
+            "DROP TABLE IF EXISTS ended",
+            *(() if postgres else ("SET sql_mode = ''",)),
+            f"CREATE TABLE ended (id INT PRIMARY KEY, at {kind} DEFAULT '{values[0]}')",
+            "CREATE INDEX ended_at ON ended (at)",
+            "INSERT INTO ended (id) VALUES (1)",
+            f"INSERT INTO ended (id, at) VALUES (2, '{values[1]}'), (3, '2024-01-01'), (4, '1970-01-02'), (5, NULL)",
+            database=DB,
+        )
+        with opened(server) as source:
+            schema = source.schema(name)
+            cursor, said = source.cursor(schema, ("at",))
+            assert source.count(name, source.null_predicate(cursor), 10) == 3
+            told = " ".join(said)
+            assert f"2 rows of {name} are in no window" in told
+            assert f"has the default '{values[0]}" in told
+            assert "in the future" not in told

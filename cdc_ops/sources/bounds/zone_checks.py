@@ -78,11 +78,14 @@ class ZoneChecks:
         column, table = self.dialect.operand(lead), self.dialect.table(schema.table)
         border = self.dialect.literal(lead, lead.literal(lead.ceil(self.clock.latest(cursor, self.probe.now()) + _SLACK)))
         # MAX is one look at the end of the index, on every server and whatever its statistics say.
-        ends = f"SELECT MAX({column}) > {border} AS ahead, CAST(MAX({column}) AS CHAR(40)) AS newest FROM {table}"
+        finite = f"{column} < {self.dialect.endless}" if self.dialect.endless else ""  # those above are in no window (outside_windows.py)
+        of = f"{table} WHERE {finite}" if finite else table
+        ends = f"SELECT MAX({column}) > {border} AS ahead, CAST(MAX({column}) AS CHAR(40)) AS newest FROM {of}"
         newest = self.session.answer(ends, ("ahead", "newest"))
         if not newest["ahead"]:
             return ""
-        rows = f"SELECT 1 FROM {table} WHERE {column} > {border} ORDER BY {column} DESC LIMIT {COUNTED + 1}"
+        ahead = " AND ".join(filter(None, (f"{column} > {border}", finite)))
+        rows = f"SELECT 1 FROM {table} WHERE {ahead} ORDER BY {column} DESC LIMIT {COUNTED + 1}"
         found = int(self.session.row(f"SELECT COUNT(*) AS n FROM ({rows}) AS q")["n"])
         shown = f"at least {COUNTED:,}" if found > COUNTED else f"{found:,}"
         return (

@@ -12,6 +12,7 @@ from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.bounds.clock import Probe
+from cdc_ops.sources.bounds.outside_windows import outside_warnings
 from cdc_ops.sources.checksums import DigestSql
 from cdc_ops.sources.mysql.bound_probe import MySQLProbe
 from cdc_ops.sources.mysql.catalog import Catalog, CatalogOfMany
@@ -65,7 +66,9 @@ class MySQLSource(SqlSource):
         stamped = any(row["name"] == cursor.lead.name and is_stamped(row) for row in rows)
         expressions = None if self._session.is_mariadb else self._catalog.expression_indexes(schema.table)
         warnings = cursor_warnings(schema, cursor, extras, self._dialect, expressions)
-        return cursor, (*warnings, *self._zones.warnings(schema, cursor, stamped=stamped))
+        presets = {row["name"]: str(row["preset"] or "") for row in rows}
+        outside = outside_warnings(self.parts.session, self._dialect, schema, cursor, presets)
+        return cursor, (*warnings, *outside, *self._zones.warnings(schema, cursor, stamped=stamped))
 
     def close(self) -> None:
         """Closes the connections."""

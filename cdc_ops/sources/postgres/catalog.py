@@ -194,6 +194,10 @@ class PostgresCatalog:
         fixed = ("at time zone", "timezone(")
         return any(any(one in row["preset"] for one in clocks) and not any(one in row["preset"] for one in fixed) for row in rows)
 
+    def presets(self, table: TableName) -> dict[str, str]:
+        """Returns the defaults of a table's columns, as the server prints them, in lower case."""
+        return {row["name"]: str(row["preset"]) for row in self._rows(_DEFAULTS, table)}
+
     def _table_row(self, table: TableName) -> Row:
         rows = self._facts(table)
         if not rows or not rows[0]["readable"]:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from cdc_ops.core.cursor.cursors import CursorType, parse_datetime
+from cdc_ops.core.cursor.cursors import CursorColumn, CursorType, parse_datetime
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.errors import RequestError
@@ -18,6 +18,7 @@ class PostgresDialect(Dialect):
     """SQL of Postgres; sessions have standard_conforming_strings on, so a backslash is only a backslash."""
 
     identifier_quote = '"'
+    endless = "'infinity'"
     # Infinity and what lies outside of four-digit years is brought to the ends of what a cursor literal can say.
     moment_text = "to_char(LEAST(GREATEST({}, '0001-01-01'), '9999-12-31'), 'YYYY-MM-DD HH24:MI:SS.US')"
 
@@ -41,6 +42,10 @@ class PostgresDialect(Dialect):
         parse_datetime(value)
         text = value.replace("T", " ")
         return f"TIMESTAMPTZ'{text}+00'" if kind is CursorType.TIMESTAMP else f"TIMESTAMP'{text}'"
+
+    def outside(self, column: CursorColumn) -> str:
+        """Prints the condition that a value is infinite, "" for numbers."""
+        return f"{self.operand(column)} IN ('infinity', '-infinity')" if column.type.is_temporal else ""
 
     def _lexicographic(self, names: tuple[str, ...], border: tuple[str, ...], *, strict: str, last: str) -> str:
         # Postgres finds the range of an index in a comparison of rows, and in nothing else.

@@ -11,6 +11,7 @@ from cdc_ops.core.pipeline.pipeline import SourceConfig
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.bounds.clock import Probe
+from cdc_ops.sources.bounds.outside_windows import outside_warnings
 from cdc_ops.sources.checksums import PostgresDigestSql
 from cdc_ops.sources.postgres.bound_probe import PostgresProbe
 from cdc_ops.sources.postgres.catalog import PostgresCatalog, PostgresCatalogOfMany
@@ -57,7 +58,8 @@ class PostgresSource(SqlSource):
         cursor = type_cursor(schema, columns)
         stamped = self._catalog.is_stamped(schema.table, cursor.lead.name)
         warnings = cursor_warnings(schema, cursor, self._catalog, self._dialect)
-        return cursor, (*warnings, *self._zones.warnings(schema, cursor, stamped=stamped))
+        outside = outside_warnings(self.parts.session, self._dialect, schema, cursor, self._catalog.presets(schema.table))
+        return cursor, (*warnings, *outside, *self._zones.warnings(schema, cursor, stamped=stamped))
 
     def shared(self, tables: tuple[TableName, ...], session: SqlSession, probe: Probe) -> Self:
         """Returns this source with the schemas of some tables read together, and with another session and probe."""

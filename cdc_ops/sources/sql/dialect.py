@@ -29,6 +29,8 @@ class Dialect:
     identifier_quote = "`"
     moment_text = "DATE_FORMAT({}, '%Y-%m-%d %H:%i:%s.%f')"
     """Prints a temporal value as a cursor literal; as text, because what drivers make of a zero date is None."""
+    endless = ""
+    """The literal above all moments, "" if the server has none."""
 
     def name(self, identifier: str) -> str:
         """Quotes one identifier."""
@@ -72,6 +74,21 @@ class Dialect:
         """Prints one part of a cursor."""
         names = [self.name(name) for name in column.columns]
         return f"COALESCE({', '.join(names)})" if column.coalesce else names[0]
+
+    def outside(self, column: CursorColumn) -> str:
+        """Prints the condition that a value is not NULL and yet in no window, "" if there are none such: MySQL's zero dates.
+
+        They lie below all moments; a literal of theirs would be refused by sessions without them.
+        """
+        match column.type:
+            case CursorType.TIMESTAMP:
+                return f"{self.operand(column)} < TIMESTAMP'1970-01-01 00:00:01'"
+            case CursorType.DATETIME:
+                return f"{self.operand(column)} < TIMESTAMP'0001-01-01 00:00:00'"
+            case CursorType.DATE:
+                return f"{self.operand(column)} < DATE'0001-01-01'"
+            case CursorType.INTEGER:
+                return ""
 
     def expression_index(self, table: TableName, operand: str) -> str:
         """Prints the statement that creates an index on an expression."""

@@ -1,4 +1,7 @@
-"""Rows whose cursor is NULL: in no window, so they are compared as a whole, by the source's checksum, and read when it changed."""
+"""Rows that are in no window, because their cursor is NULL or a zero or infinite date.
+
+They are compared as a whole, by the source's checksum, and read when it changed.
+"""
 
 from cdc_ops.core.pipeline.table_settings import NullCursor
 from cdc_ops.sources.base import Source
@@ -6,14 +9,14 @@ from cdc_ops.steps.table.source_table import SourceTable
 
 
 def null_cursor_checksum(source: Source, source_table: SourceTable) -> str:
-    """Returns `rows:checksum` over all columns of the rows whose cursor is NULL, "" without `null_cursor: checksum` or NULL cursors.
+    """Returns `rows:checksum` over all columns of the rows that are in no window, "" without `null_cursor: checksum` or such rows.
 
     Called after the bound was taken and before the operation reads, like `late_rows.next_range_checksum`.
     """
-    parts = (source_table.schema.column(name) for name in source_table.cursor.lead.columns)
-    if source_table.config.settings.load.null_cursor is not NullCursor.CHECKSUM or any(
-        part is not None and not part.nullable for part in parts
-    ):
+    lead = source_table.cursor.lead
+    parts = (source_table.schema.column(name) for name in lead.columns)
+    never_null = any(part is not None and not part.nullable for part in parts)
+    if source_table.config.settings.load.null_cursor is not NullCursor.CHECKSUM or (never_null and not lead.type.is_temporal):
         return ""
     expressions = tuple(column.expression for column in source_table.schema.extended(source_table.hidden).columns)
     rows, checksum = source.checksum(source_table.config.table, expressions, source.null_predicate(source_table.cursor))
