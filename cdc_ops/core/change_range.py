@@ -19,9 +19,6 @@ from cdc_ops.errors import ConfigError, RequestError
 if TYPE_CHECKING:
     from cdc_ops.core.operation.commit_record import CommitRecord
 
-CHANGE_FEED: Final = "delta.enableChangeDataFeed"
-"""The property of a table that records its changes."""
-
 Place = tuple[int, ...]
 _VERSION: Final = re.compile(r"\d{1,18}", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

@@ -3,11 +3,10 @@
 import enum
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
-from cdc_ops.core.change_range import CHANGE_FEED
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
@@ -15,6 +14,9 @@ from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.run_cost import NO_LIMIT, MaxCost
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies
+
+CHANGE_FEED: Final = "delta.enableChangeDataFeed"
+"""The property of a Delta table that records its changes."""
 
 
 class NullCursor(enum.StrEnum):

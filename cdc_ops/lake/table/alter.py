@@ -11,9 +11,9 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.change_range import CHANGE_FEED
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.pipeline.table_settings import CHANGE_FEED
 from cdc_ops.core.schema.schema_evolution import ChangeKind, SchemaChange
 from cdc_ops.core.schema.type_widening import canonical_type, holds
 from cdc_ops.core.text import quoted

@@ -11,7 +11,6 @@ from typing import Final
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.archive.completeness import MissingEvents
-from cdc_ops.core.change_range import CHANGE_FEED
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
@@ -21,7 +20,7 @@ from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.table_settings import CHANGE_FEED, Method
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.sources.base import Source
