@@ -125,6 +125,11 @@ bench: jars servers ## Side-by-side measurements against peers; prints ratios
 soak: jars servers ## Eight writers and increments beside each other on MariaDB and MySQL, 5 minutes each; then lake = source
 	@for server in mariadb mysql; do $(say) "soak on $$server"; $(BIN)/python -m tests.soak --server $$server --seconds 300; done
 
+.PHONY: torture
+torture: jars servers ## Random tables, policies, workloads and faults on each server, judged by an oracle of its own (SECONDS=600 for each; tests/torture/README.md)
+	@failed=0; for place in "postgres query" "mysql query" "mariadb query" "mysql log" "mariadb log"; do set -- $$place; $(say) "torture on $$1, $$2 method"; \
+	    $(BIN)/python -m tests.torture --server $$1 --method $$2 --seconds $(or $(SECONDS),600) --first $(or $(FIRST),1) || failed=1; done; exit $$failed
+
 .PHONY: wheel-check
 wheel-check: jars ## The wheel, built and installed into an environment of its own: command line, starter, Airflow, the demo (WITHOUT=demo)
 	@$(BIN)/python -m tests.wheel_check $(if $(WITHOUT),--without-$(WITHOUT))

@@ -1,0 +1,378 @@
+"""Plays a case: makes its database, does its steps in order, and asks the oracle at the end."""
+
+import os
+import random
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from tests.torture.copies import BinlogCopies
+from tests.torture.documents import failures_of
+from tests.torture.driver import Answer, Commands
+from tests.torture.model import (
+    AddColumn,
+    Admin,
+    Case,
+    Change,
+    Column,
+    Copy,
+    DropColumn,
+    End,
+    Finish,
+    Kind,
+    LoseLedger,
+    Raw,
+    Run,
+    Table,
+    Transaction,
+)
+from tests.torture.oracle.delta_log import replay
+from tests.torture.oracle.lake import read_lake
+from tests.torture.oracle.points import point_faults
+from tests.torture.oracle.relation import Key, false_keys, judge, key_of
+from tests.torture.oracle.truth import read_truth
+from tests.torture.outcome import Outcome
+from tests.torture.render import Dialect, pipeline_file
+from tests.torture.schemas import KINDS
+from tests.torture.source import Session
+
+_JAVA: Final = ("Py4JJavaError", "PATH_NOT_FOUND", "EXCEPTION ", "UnforeseenJobError", "Traceback (most recent call last)")
+
+
+class Player:
+    """Plays cases on one server, one after the other.
+
+    Args:
+        server: A server that runs; its name decides the dialect.
+        driver: The product.
+        folder: Below which each case has a folder of its own.
+        say: Receives one line for each step.
+    """
+
+    def __init__(self, server: Any, driver: Commands, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
+        self.server, self.driver, self.folder, self.say = server, driver, folder, say
+        self.kind = server.name.lower()
+        self._numbers = 0
+
+    def play(self, case: Case, *, keep: bool = False) -> Outcome:
+        """Plays one case from an empty database; nothing of it stays unless `keep`."""
+        self._numbers += 1
+        database = f"torture_{os.getpid()}_{self._numbers}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{case.server}-{case.seed}-", dir=self.folder))
+        begun = time.monotonic()
+        self.server.create_database(database)
+        game = _Game(self, case, database, folder)
+        try:
+            outcome = game.play()
+        finally:
+            game.end()
+            drop = f'DROP DATABASE "{database}" WITH (FORCE)' if self.kind == "postgres" else f"DROP DATABASE `{database}`"
+            if not keep:
+                with suppress(Exception):
+                    self.server.execute(drop)
+                shutil.rmtree(folder, ignore_errors=True)
+        outcome.seconds = round(time.monotonic() - begun, 1)
+        return outcome
+
+
+class _Game:
+    """One case under way."""
+
+    def __init__(self, player: Player, case: Case, database: str, folder: Path) -> None:
+        self.player, self.case, self.database, self.folder = player, case, database, folder
+        self.kind, self.server, self.driver = player.kind, player.server, player.driver
+        self.dialect, self.kinds = Dialect(self.kind), dict[str, Kind](KINDS[self.kind])
+        self.schema = "public" if self.kind == "postgres" else database
+        self.tables = {table.name: table for table in case.tables}
+        self.open: dict[str, Session] = {}
+        self.undo: list[str] = []
+        self.seen: dict[str, set[Key]] = {table.name: set() for table in case.tables}
+        self.outcome = Outcome()
+        self.copies: BinlogCopies | None = None
+
+    # ------------------------------------------------------------------------------------------------------------- steps
+    def play(self) -> Outcome:
+        self._write_pipeline()
+        self.copies = BinlogCopies(self.server, self.folder / "binlogs") if self.case.method == "log" else None
+        with self._session() as session:
+            for statement in self.case.prelude:
+                session.rows(statement)
+            for table in self.case.tables:
+                for statement in self.dialect.create(table):
+                    if not session.does(statement):
+                        self.player.say(f"not made: {session.errors[-1]}")
+                        self.tables.pop(table.name, None)
+        if self.kind == "postgres":
+            self.server.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {self.server.user}", database=self.database)
+            for table in self.tables.values():
+                self._grant_less(table)
+        for step in self.case.steps:
+            self._step(step)
+        self._settle()
+        return self.outcome
+
+    def _grant_less(self, table: Table) -> None:
+        """Leaves the product's login without one of the columns."""
+        if "partial grant" not in table.features:
+            return
+        name, user = self.dialect.quote(table.name), self.server.user
+        columns = [one.name for one in table.columns[: max(len(table.keys), len(table.columns) - 1)]] + (
+            ["updated_at"] if table.cursor else []
+        )
+        listed = ", ".join(map(self.dialect.quote, columns))
+        self.server.execute(f"REVOKE ALL ON {name} FROM {user}", f"GRANT SELECT ({listed}) ON {name} TO {user}", database=self.database)
+
+    def end(self) -> None:
+        """Ends what is open, and takes back what was set for the whole server."""
+        for session in self.open.values():
+            session.close()
+        for statement in self.undo:
+            with suppress(Exception):
+                self.server.execute(statement)
+
+    def _step(self, step: Any) -> None:
+        match step:
+            case Transaction():
+                self._transaction(step)
+            case Finish():
+                self._finish(step)
+            case Admin():
+                self.undo += [self.dialect.named(one, self.case, self.database) for one in step.undo]
+                for statement in step.statements:
+                    with suppress(Exception):
+                        self.server.execute(self.dialect.named(statement, self.case, self.database))
+            case Run():
+                self._run(step)
+            case LoseLedger():
+                (self.folder / "ledger.db").unlink(missing_ok=True)
+                self._judge_run(self._command("state", "rebuild", "--pipeline", "torture", "--json"))
+            case Copy():
+                if self.copies:
+                    self.copies.script(step)
+
+    def _transaction(self, step: Transaction) -> None:
+        session = self._session(step.session)
+        name = f"x{id(step) % 100000}"
+        try:
+            if step.end is not End.AUTOCOMMIT:
+                session.does(f"XA START '{name}'" if self._is_xa(step.end) else "BEGIN")
+            for change in step.changes:
+                self._change(session, change, step)
+            if step.end is End.OPEN:
+                self.open[step.name] = session
+            else:
+                self._end_transaction(session, step.end, name)
+        finally:
+            self.outcome.refused_statements += len(session.errors)
+            for text in session.errors:
+                self.player.say(f"refused: {text[:300]}".replace(chr(10), " "))
+            if step.end is not End.OPEN:
+                session.close()
+
+    def _is_xa(self, end: End) -> bool:
+        return self.kind != "postgres" and end in (End.PREPARED, End.PREPARED_ROLLBACK)
+
+    def _change(self, session: Session, change: Change, step: Transaction) -> None:
+        name = getattr(change, "table", "")
+        if name and name not in self.tables:
+            return
+        sql = self.dialect.named(self.dialect.change(change, self.tables.get(name)), self.case, self.database)
+        self.outcome.statements += 1
+        in_block = step.end is not End.AUTOCOMMIT and self.kind == "postgres" and not isinstance(change, Raw)
+        if in_block:
+            session.does("SAVEPOINT each_one")  # a statement that is refused does not end the transaction of Postgres
+        done = session.does(sql)
+        if in_block:
+            session.does("RELEASE SAVEPOINT each_one" if done else "ROLLBACK TO SAVEPOINT each_one")
+        table = self.tables.get(name)
+        if done and table and isinstance(change, AddColumn):
+            self.tables[name] = replace(table, columns=(*table.columns, change.column))
+        elif done and table and isinstance(change, DropColumn):
+            self.tables[name] = replace(table, columns=tuple(one for one in table.columns if one.name != change.name))
+
+    def _end_transaction(self, session: Session, end: End, name: str) -> None:
+        if self._is_xa(end):
+            last = f"XA COMMIT '{name}'" if end is End.PREPARED else f"XA ROLLBACK '{name}'"
+            for statement in (f"XA END '{name}'", f"XA PREPARE '{name}'", last):
+                session.does(statement)
+        elif end in (End.PREPARED, End.PREPARED_ROLLBACK):
+            unique = f"{self.database}_{name}"
+            if session.does(f"PREPARE TRANSACTION '{unique}'"):
+                session.does(f"COMMIT PREPARED '{unique}'" if end is End.PREPARED else f"ROLLBACK PREPARED '{unique}'")
+        elif end is not End.AUTOCOMMIT:
+            session.does("ROLLBACK" if end is End.ROLLBACK else "COMMIT")
+
+    def _finish(self, step: Finish) -> None:
+        session = self.open.pop(step.name, None)
+        if session is not None:
+            self._end_transaction(session, step.end, step.name)
+            session.close()
+
+    # -------------------------------------------------------------------------------------------------------------- runs
+    def _run(self, step: Run) -> None:
+        self._look()
+        arguments = tuple(f"{self.schema}.{one}" if one in self.tables else one for one in step.arguments)
+        stop = threading.Event()
+        rounds = [self.dialect.named(one, self.case, self.database) for one in step.beside]
+        thread = threading.Thread(target=self._beside, args=(stop, rounds, step.hold), daemon=True)
+        if rounds:
+            thread.start()
+        try:
+            if self.copies:
+                self.copies.copy()
+            command = (*arguments, "--json") if arguments[0] == "run" else (arguments[0], "--pipeline", "torture", *arguments[1:], "--json")
+            answer = self._command(*command, kill=step.kill)
+        finally:
+            stop.set()
+            if rounds:
+                thread.join()
+        self._judge_run(answer)
+        self._look()
+
+    def _beside(self, stop: threading.Event, rounds: list[str], hold: float) -> None:
+        with self._session(("SET lock_timeout = '2s'",) if self.kind == "postgres" else ("SET lock_wait_timeout = 2",)) as session:
+            while not stop.is_set():
+                for statement in rounds:
+                    session.does("BEGIN")
+                    session.does(statement)
+                    stop.wait(hold)
+                    session.does("COMMIT")
+                    if stop.is_set():
+                        break
+                    stop.wait(hold / 2)
+            for statement in rounds if len(rounds) > 1 else ():
+                session.does(statement)
+
+    def _command(self, *arguments: str, kill: float = 0.0) -> Answer:
+        begun = time.monotonic()
+        answer = self.driver.call(arguments, self._environment(), kill_after=kill)
+        self.player.say(f"{' '.join(arguments)} -> {answer.code} in {time.monotonic() - begun:.1f} s")
+        return answer
+
+    def _environment(self) -> dict[str, str]:
+        scheme = "postgresql" if self.kind == "postgres" else "mysql"
+        login = f"{quote(self.server.user, safe='')}:{quote(self.server.password, safe='')}"
+        return {
+            "CDC_OPS_CONN_TORTURE_DB": f"{scheme}://{login}@{self.server.host}:{self.server.port}/{self.database}",
+            "CDC_OPS_LEDGER": f"sqlite:///{self.folder}/ledger.db",
+            "CDC_OPS_PIPELINES": str(self.folder / "pipelines"),
+            "CDC_OPS_HOME": str(self.folder / "home"),
+            "CDC_OPS_CLASSES": "off",
+        }
+
+    def _judge_run(self, answer: Answer) -> dict[str, dict[str, str]]:
+        """Returns the failures of a run by table; what no user should see is noted."""
+        if answer.code is None:
+            if answer.text != "killed":
+                self.outcome.broken.append(answer.text)
+            return {}
+        failures = failures_of(answer.document)
+        unforeseen = [text for text in _JAVA if text in answer.text]
+        if answer.code == 1 or unforeseen or (answer.document is None and answer.code != 0):
+            self.outcome.broken.append(f"{', '.join(unforeseen) or f'exit code {answer.code}'}\n{answer.text[:1500]}")
+        return failures
+
+    # ------------------------------------------------------------------------------------------------------------ the end
+    def _settle(self) -> None:
+        """Ends all transactions, lets time pass, runs until all is read, and judges: before and after a reconcile."""
+        for name in list(self.open):
+            self._finish(Finish(name=name, end=End.ROLLBACK))
+        self._look()
+        time.sleep(1.3)
+        if self.copies:
+            self.copies.copy()
+        failures = self._judge_run(self._command("run", "--json"))
+        self._compare(failures, reconciled=self.case.method == "log")
+        if self.case.reconcile and self.case.method == "query" and not self.outcome.failed:
+            arguments = ("reconcile", "--pipeline", "torture", "--rows", "--json")
+            failures = self._judge_run(self._command(*arguments))
+            self._compare(failures, reconciled=True)
+
+    def _compare(self, failures: dict[str, dict[str, str]], *, reconciled: bool) -> None:
+        whole = failures.get("")
+        for table in self.tables.values():
+            full = f"{self.schema}.{table.name}"
+            refused = failures.get(full) or whole
+            if refused:
+                self._note_refusal(table, refused)
+                continue
+            with self._session() as session:
+                truth = read_truth(session.rows, _with_cursor(table), self._kinds(table), server=self.kind)
+            self.seen[table.name] |= {key_of(row, table) for row in truth.rows}
+            try:
+                snapshot = replay(_lake_folder(self.folder / "lake" / self.schema, table.name))
+                lake = read_lake(snapshot)
+            except FileNotFoundError as error:
+                if truth.rows:
+                    self.outcome.differences.setdefault(table.name, []).append(f"no table: {error}")
+                continue
+            found = judge(table, truth, lake, self.seen[table.name], reconciled=reconciled).differences
+            shown = self.folder / "shown" / f"{len(table.name)}-{time.monotonic_ns()}"
+            found += point_faults(snapshot, lake, table.keys, shown, random.Random(self.case.seed))
+            if found:
+                stage = "after reconcile" if reconciled and self.case.method == "query" else "after increments"
+                self.outcome.differences.setdefault(table.name, []).extend(f"{text} ({stage})" for text in found)
+
+    def _note_refusal(self, table: Table, refused: dict[str, str]) -> None:
+        """Notes the name of an error: a refused table may be behind, but nothing in it may be false, and the reason must be its own."""
+        text = f"{refused.get('error', '?')}: {refused.get('what', '')} {refused.get('why', '')}"
+        self.outcome.refusals.setdefault(table.name, []).append(text[:400].replace("\n", " "))
+        found = list(self._falsified(table))
+        if "bystander" in text:
+            found.append(f"refused for another table: {text[:300]}")
+        if found:
+            self.outcome.differences.setdefault(table.name, []).extend(f"{one} (refused)" for one in found)
+
+    def _falsified(self, table: Table) -> Iterator[str]:
+        with suppress(FileNotFoundError):
+            lake = read_lake(replay(_lake_folder(self.folder / "lake" / self.schema, table.name)))
+            yield from (f"log: {text}" for text in dict.fromkeys(lake.faults))
+            yield from false_keys(table, lake)
+
+    def _kinds(self, table: Table) -> dict[str, Kind]:
+        return self.kinds | ({"cursor": self.kinds[_cursor_kind(self.kind, table.cursor)]} if table.cursor else {})
+
+    def _look(self) -> None:
+        """Notes the keys that the source has now: no other may ever be in the lake."""
+        with self._session() as session:
+            for table in self.tables.values():
+                only_keys = replace(table, columns=tuple(one for one in table.columns if one.name in table.keys))
+                with suppress(Exception):
+                    self.seen[table.name] |= {
+                        key_of(row, table) for row in read_truth(session.rows, only_keys, self.kinds, server=self.kind).rows
+                    }
+
+    def _session(self, statements: tuple[str, ...] = ()) -> Session:
+        return Session(self.kind, self.server, self.database, statements)
+
+    def _write_pipeline(self) -> None:
+        (self.folder / "pipelines").mkdir()
+        text = pipeline_file(self.case, schema=self.schema, folder=str(self.folder))
+        (self.folder / "pipelines" / "torture.yaml").write_text(text, "utf-8")
+
+
+def _with_cursor(table: Table) -> Table:
+    return replace(table, columns=(*table.columns, Column(name="updated_at", kind="cursor"))) if table.cursor else table
+
+
+def _cursor_kind(server: str, declared: str) -> str:
+    word = declared.split(maxsplit=1)[0].lower()
+    if server == "postgres":
+        return word
+    return "datetime" if word.startswith("datetime") else "timestamp"
+
+
+def _lake_folder(schema: Path, name: str) -> Path:
+    """Returns the folder of a table; names that no folder can have are escaped as in a URL."""
+    plain = schema / name
+    if plain.exists():
+        return plain
+    return schema / quote(name, safe="")

@@ -1,0 +1,48 @@
+"""A case for people: the pipeline file, and what each session and the command line do, in order."""
+
+from collections.abc import Iterator
+
+from tests.torture.model import Admin, Case, Copy, End, Finish, LoseLedger, Run, Step, Transaction
+from tests.torture.render import Dialect, pipeline_file
+
+
+def script_of(case: Case) -> str:
+    """Returns a script of SQL and YAML that shows a case."""
+    schema = "public" if case.server == "postgres" else "torture"
+    file = pipeline_file(case, schema=schema, folder="/tmp/torture")
+    return "\n".join((f"-- {case.server}, {case.method} method, from seed {case.seed}", *_lines(case), "", "# torture.yaml", file))
+
+
+def _lines(case: Case) -> Iterator[str]:
+    dialect = Dialect(case.server)
+    for statement in case.prelude:
+        yield f"{statement};"
+    for table in case.tables:
+        yield from (f"{statement};" for statement in dialect.create(table))
+    for step in case.steps:
+        yield from (dialect.named(line, case, "torture") for line in _step(step, case, dialect))
+
+
+def _step(step: Step, case: Case, dialect: Dialect) -> Iterator[str]:
+    match step:
+        case Transaction():
+            head = f"session {step.name} stays open" if step.end is End.OPEN else f"a session: {step.end}"
+            yield f"-- {head}"
+            yield from (f"{one};" for one in step.session)
+            if step.end is not End.AUTOCOMMIT:
+                yield "BEGIN;"
+            yield from (f"{dialect.change(one, case.table(getattr(one, 'table', '')))};" for one in step.changes)
+            if step.end not in (End.AUTOCOMMIT, End.OPEN):
+                yield f"-- {step.end}"
+        case Finish():
+            yield f"-- session {step.name}: {step.end}"
+        case Admin():
+            yield from (f"{one};  -- by the administrator" for one in step.statements)
+        case Run():
+            kill = f", killed after {step.kill} s" if step.kill else ""
+            yield f"-- $ cdc-ops {' '.join(step.arguments)}{kill}"
+            yield from (f"--   beside it, again and again, each open for {step.hold} s: {one}" for one in step.beside)
+        case LoseLedger():
+            yield "-- $ rm ledger.db; cdc-ops state rebuild"
+        case Copy():
+            yield "-- binlogs are copied"
