@@ -163,10 +163,9 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admin:
-    """Statements of an administrator that change the server for all sessions, and those that undo them at the end of the case."""
+    """Statements of an administrator that change the server for all sessions; what SET GLOBAL changes is set back in the end."""
 
     statements: tuple[str, ...]
-    undo: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

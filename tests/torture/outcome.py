@@ -11,15 +11,14 @@ class Outcome:
         differences: By table, what does not fit.
         refusals: By table, the names of errors by which it was refused at the end.
         broken: Runs that ended in a way that no user should see.
-        told: Warnings and alerts, by table.
         seconds: How long it took.
+        statements: How many statements of the workload there were.
         refused_statements: How many statements of the workload the server itself refused.
     """
 
     differences: dict[str, list[str]] = field(default_factory=dict)
     refusals: dict[str, list[str]] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
     seconds: float = 0.0
     statements: int = 0
     refused_statements: int = 0

@@ -17,7 +17,7 @@ class Truth:
     types: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def read_truth(ask: Callable[[str], list[tuple[Any, ...]]], table: Table, kinds: dict[str, Kind], *, server: str) -> Truth:
+def read_truth(ask: Callable[[str], list[tuple[Any, ...]]], table: Table, kinds: dict[str, Kind], *, server: str, only: str = "") -> Truth:
     """Asks the server for the text of each value of a table.
 
     Args:
@@ -25,6 +25,7 @@ def read_truth(ask: Callable[[str], list[tuple[Any, ...]]], table: Table, kinds:
         table: The table as it is now; columns that were dropped are not in it.
         kinds: The types of the server.
         server: postgres, mysql or mariadb.
+        only: `ONLY ` for the rows of a table without those of its children.
     """
     mark = '"' if server == "postgres" else "`"
     quote = lambda name: mark + name.replace(mark, mark * 2) + mark  # noqa: E731
@@ -32,15 +33,10 @@ def read_truth(ask: Callable[[str], list[tuple[Any, ...]]], table: Table, kinds:
     shown = [_shown(kinds[one.kind], one, table).replace("{0}", quote(one.name)).replace("{}", quote(one.name)) for one in columns]
     convert = [_converter(kinds[one.kind], one, table) for one in columns]
     truth = Truth(types={one.name: ("string",) if _as_text(kinds[one.kind], one, table) else kinds[one.kind].stored for one in columns})
-    for row in ask(f"SELECT {', '.join(shown)} FROM {_only(table)}{quote(table.name)}"):
+    for row in ask(f"SELECT {', '.join(shown)} FROM {only}{quote(table.name)}"):
         pairs = zip(columns, convert, row, strict=True)
         truth.rows.append({one.name: None if value is None else make(_text(value)) for one, make, value in pairs})
     return truth
-
-
-def _only(table: Table) -> str:
-    """A parent's children are tables of their own for the pipeline that names the parent alone."""
-    return "ONLY " if "inherited" in table.features else ""
 
 
 def _text(value: Any) -> str:
@@ -48,8 +44,8 @@ def _text(value: Any) -> str:
 
 
 def _as_text(kind: Kind, column: Column, table: Table) -> bool:
-    if not kind.raw or column.name == "updated_at":
-        return False
+    if not kind.raw or (column.name == "updated_at" and table.setting("method") != "log"):
+        return False  # a cursor keeps its type
     policy = "nan_values" if kind.canon is Canon.DECIMAL else "zero_dates"
     return table.setting(policy) == "string"
 
