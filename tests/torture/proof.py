@@ -146,7 +146,7 @@ HUNTS: Final = (
         name="first-soft-batch",
         words="the first batch of a table with soft deletes has a delete",
         where=_MALOG,
-        only=("soft", "from the archive"),
+        only=("soft", "from the archive", "busy start"),
         sign="PATH_NOT_FOUND|broken|Unforeseen",
         never=tuple({*_PLAIN} - {"soft"}),
     ),

@@ -108,6 +108,8 @@ class Work:
         for table in self.tables:
             size = self.numbers.choice((3, 6, 12, 40))
             yield Transaction(changes=tuple(self.insert(table) for _ in range(size)))
+        if self.wish.has("busy start", 0.25):
+            yield from (self.transaction() for _ in range(3))
         if self.wish.has("globals", 0.2):
             yield self.admin()
         yield from self._run_with_a_late_commit()
@@ -175,7 +177,9 @@ class Work:
             setting = self.numbers.choice(_GLOBALS["postgres"])
             return Admin(statements=(f"ALTER DATABASE {{database}} SET {setting}",))
         settings = [one for one in _GLOBALS["mysql"] if not (self.wish.server == "mariadb" and one.startswith("transaction_isolation"))]
-        setting = self.numbers.choice([*settings, *(_MARIADB_GLOBALS if self.wish.server == "mariadb" else ("sql_select_limit = 3",))])
+        setting = self.numbers.choice(
+            ["sql_select_limit = 3"] * 4 + [*settings, *(_MARIADB_GLOBALS if self.wish.server == "mariadb" else ("sql_select_limit = 3",))]
+        )
         return Admin(statements=(f"SET GLOBAL {setting}",))
 
     def transaction(self) -> Transaction:
