@@ -22,7 +22,18 @@ from tests.torture.generate import generate
 from tests.torture.outcome import Outcome
 from tests.torture.play import Player
 
-_QUIET: Final = ("kill", "lost ledger", "late commit", "reconciled", "resync", "reconcile", "run before the last", "small chunks")
+_QUIET: Final = (
+    "kill",
+    "lost ledger",
+    "late commit",
+    "reconciled",
+    "resync",
+    "reconcile",
+    "run before the last",
+    "small chunks",
+    "bystander",
+    "early copy",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +95,7 @@ HUNTS: Final = (
         where=_PG,
         only=("inherited", "number key"),
         sign="doubled|missing|never there|Duplicate",
-        never=tuple({*_PLAIN} - {"inherited"}),
+        never=_PLAIN,
     ),
     Hunt(
         name="endless-cursor",
@@ -92,7 +103,7 @@ HUNTS: Final = (
         where=_PG,
         only=("endless cursor",),
         sign="missing|value",
-        never=tuple({*_PLAIN} - {"endless cursor"}),
+        never=_PLAIN,
     ),
     Hunt(
         name="endless-key",
@@ -100,7 +111,7 @@ HUNTS: Final = (
         where=_PG,
         only=("endless key", "bad keys"),
         sign="NULL key|doubled",
-        never=tuple({*_PLAIN} - {"bad keys"}),
+        never=_PLAIN,
     ),
     Hunt(
         name="hidden-column",
@@ -108,7 +119,7 @@ HUNTS: Final = (
         where=_PG,
         only=("partial grant",),
         sign="broken|column:|exit|Py4J",
-        never=tuple({*_PLAIN} - {"partial grant"}),
+        never=_PLAIN,
     ),
     Hunt(
         name="rewrite",
@@ -116,7 +127,7 @@ HUNTS: Final = (
         where=_PG,
         only=("locks", "rewrite", "native"),
         sign="missing|value",
-        never=tuple({*_PLAIN} - {"locks"}),
+        never=_PLAIN,
     ),
     Hunt(
         name="type-change",
@@ -124,7 +135,7 @@ HUNTS: Final = (
         where=_PG,
         only=("locks", "type change", "native"),
         sign="value",
-        never=tuple({*_PLAIN} - {"locks"}),
+        never=_PLAIN,
     ),
     Hunt(
         name="cascade",
@@ -148,7 +159,7 @@ HUNTS: Final = (
         where=_MALOG,
         only=("soft", "from the archive", "busy start"),
         sign="PATH_NOT_FOUND|broken|Unforeseen",
-        never=tuple({*_PLAIN} - {"soft"}),
+        never=_PLAIN,
     ),
     Hunt(
         name="bystander",
@@ -180,7 +191,7 @@ HUNTS: Final = (
         where=_MY,
         only=("globals",),
         sign=".",
-        never=tuple({*_PLAIN} - {"globals"}),
+        never=_PLAIN,
     ),
     Hunt(
         name="mariadb-settings",
@@ -188,7 +199,7 @@ HUNTS: Final = (
         where=_MA,
         only=("globals",),
         sign=".",
-        never=tuple({*_PLAIN} - {"globals"}),
+        never=_PLAIN,
     ),
 )
 
@@ -224,7 +235,8 @@ def main() -> int:
 
 
 def _found(hunt: Hunt, seed: int, player: Player) -> bool:
-    case = generate(seed, *hunt.where, only=("one table", *hunt.only), never=(*_QUIET, *hunt.never))
+    never = tuple(word for word in (*_QUIET, *hunt.never) if word not in hunt.only)
+    case = generate(seed, *hunt.where, only=("one table", *hunt.only), never=never)
     try:
         outcome = player.play(case)
     except Exception as error:  # the machine's own error must not end a night

@@ -198,7 +198,7 @@ def _with_features(wish: Wish, table: Table) -> Table:
     """Adds what a server has of its own: inheritance, partitions, versions, unlogged tables."""
     features, after, tail = [*table.features], [*table.after], table.tail
     simple = len(table.keys) == 1 and wish.server == "postgres"
-    if wish.has("partial grant", 0.06) and wish.server == "postgres":
+    if wish.has("partial grant", 0.06):
         features.append("partial grant")
     if wish.server == "postgres":
         if wish.has("inherited", 0.1):
