@@ -43,6 +43,12 @@ _BAD_CURSORS: Final = {
 }
 _HISTORIES: Final = (("soft", 0.25, "deletes", "soft"), ("scd2", 0.12, "stored_as_scd_type", 2), ("ignore", 0.08, "deletes", "ignore"))
 
+_MORE: Final = {
+    "dec38": tuple(f"{number * 12345678901234}.{number * 987654321987654:018}" for number in range(1, 20)),
+    "dec18": tuple(f"{number * 5123456789012}.{number * 397:04}" for number in range(1, 20)),
+}
+"""More values of kinds that make keys: with too few of them most rows are refused as there already."""
+
 
 @dataclass
 class Wish:
@@ -103,6 +109,7 @@ def literals(kinds: Mapping[str, Kind], column: Column, *, bad: bool = True) -> 
     values = kinds[column.kind].values
     if column.kind in ("int", "bigint", "int u"):
         values = (*values, *map(str, range(1, 60)))
+    values = (*values, *_MORE.get(column.kind, ()))
     return values if bad else tuple(one for one in values if not any(word in one for word in BAD_VALUES))
 
 

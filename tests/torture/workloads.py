@@ -114,7 +114,7 @@ class Work:
             yield self.admin()
         yield from self._run_with_a_late_commit()
         for left in reversed(range(self.numbers.choices((1, 2, 3), (60, 30, 10))[0])):
-            for _ in range(self.numbers.randint(1, 4)):
+            for _ in range(self.numbers.randint(2, 5)):
                 yield self.transaction()
             yield from self._faults()
             if left or self.wish.has("run before the last", 0.3):  # each case ends with a run anyway
