@@ -13,6 +13,7 @@ the first kind and fails at once on the second.
     |   |-- SourceUnreachableError (retryable)
     |   |-- SourceInterruptedError (retryable) the server, or a person, ended a statement of cdc-ops
     |   |-- SourceBusyError        (retryable) above the load guard's limit
+    |   |-- CountMismatchError     (retryable) a read has brought fewer rows than the source has
     |   |-- SourceAccessError      login or grant
     |   |-- SourceTableError       table, key or cursor column missing or unusable
     |   |-- SchemaChangedError     columns or keys changed in a way that the table's policy does not follow
@@ -142,6 +143,12 @@ class SourceInterruptedError(SourceError):
 
 class SourceBusyError(SourceError):
     """The load of the source is above the pipeline's limit; a retry may succeed."""
+
+    retryable = True
+
+
+class CountMismatchError(SourceError):
+    """A read has brought fewer rows than the source has; the next try reads the same rows again."""
 
     retryable = True
 

@@ -23,6 +23,7 @@ from cdc_ops.steps.log.land_events import land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.query.native_rows import failed_task
+from cdc_ops.steps.query.row_counts import check_rows_read
 from cdc_ops.steps.reconcile.land_differences import land_differences
 from cdc_ops.steps.reporting.stopwatch import measured, measured_until
 from cdc_ops.steps.stage.invalid_values import unstorable_value
@@ -46,6 +47,7 @@ def extract(
 
     Raises:
         SchemaChangedError: the table was altered after the plan.
+        CountMismatchError: rows that the source has were not read.
         SourceError: the source refuses or breaks off the read.
         UnstorableValueError: a value cannot be stored, and the table's policy is to fail.
     """
@@ -71,6 +73,7 @@ def damage_of(operation: Operation) -> str:
 
 def _land(spark: SparkSession, source: Source, operation: Operation, attempt: str, readings: SharedScans | None, reread: str) -> Manifest:
     def finished(manifest: Manifest) -> Manifest:
+        check_rows_read(source, operation, manifest.landed.rows)
         return replace(check_places(spark, operation, manifest), reread=reread)
 
     if isinstance(operation.read, ArchiveRead):

@@ -5,7 +5,7 @@
 The batch's rows, the operation's number and the table's whole state are in one Delta commit. Runs in Spark.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
@@ -22,6 +22,7 @@ from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Ou
 from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.errors import LandedRowsLostError
+from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch, BatchStep
@@ -39,6 +40,7 @@ from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_as
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.query.native_files import files_of
 from cdc_ops.steps.query.native_rows import failed_task
+from cdc_ops.steps.query.row_counts import check_rows_read
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured, split
 from cdc_ops.steps.stage.batch_request import BatchRequest
@@ -90,6 +92,7 @@ def merge(spark: SparkSession, source: Source, operation: Operation) -> Operatio
 
     Raises:
         SchemaChangedError: the table was altered at the source after the plan.
+        CountMismatchError: rows that the source has were not read.
         StateError: the operation has not landed as a whole, or its table does not stand where the plan found it.
         DataError: rows without key, or with values that cannot be stored and must not become NULL.
         IncompleteRowError: an event changes some columns of a row that the table does not have.
@@ -165,7 +168,16 @@ def _read_directly(request: BatchRequest) -> Batch:
     operation = request.operation
     read = request.source.jdbc_read(operation.full_schema, operation.slices)
     rows = read_with_null_counts(request.spark, read, operation.full_schema, operation.source_keys)
-    return replace(request.batch_of(rows), files=files_of(read.native, operation, rows))
+    files = files_of(read.native, operation, rows)
+    if files is not None:
+        files = replace(files, check=partial(_check_written, request.source, operation))
+    return replace(request.batch_of(rows), files=files)
+
+
+def _check_written(source: Source, operation: Operation, files: Sequence[DataFile]) -> None:
+    """Refuses files of tasks that are written and not yet committed: the last moment at which nothing has happened."""
+    check_columns_unchanged(source, operation)
+    check_rows_read(source, operation, sum(file.rows for file in files))
 
 
 def _reads_while_it_writes(operation: Operation) -> bool:

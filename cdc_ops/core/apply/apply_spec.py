@@ -43,6 +43,7 @@ class ApplySpec:
         replaces_schema: True if the rows replace the table's columns too.
         schema_changes: What is altered in the Delta table before the statement, unless it has been altered already. It may change
             between tries, with the columns of the source.
+        unique_keys: The source promises each key once in what is read, so that landed rows are not searched for the last of each key.
         previous_keys: What is read besides the columns, one for each key column: the row's old key, if the source has no row with it any
             more.
     """
@@ -60,3 +61,4 @@ class ApplySpec:
     replaces_schema: bool = False
     schema_changes: tuple[SchemaChange, ...] = ()
     previous_keys: tuple[Column, ...] = ()
+    unique_keys: bool = False

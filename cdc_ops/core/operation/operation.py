@@ -143,7 +143,8 @@ class Operation:
     @property
     def lands_rows(self) -> bool:
         """True if rows of the source are landed by query: a key may be among them more than once, and rows may be changes."""
-        return self.apply.landing is Landing.STAGED and isinstance(self.read, WindowRead | ChunkRead | KeysRead)
+        by_query = isinstance(self.read, WindowRead | ChunkRead | KeysRead)
+        return self.apply.landing is Landing.STAGED and by_query and not self.apply.unique_keys
 
     @property
     def reads_before(self) -> bool:

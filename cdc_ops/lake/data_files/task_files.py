@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ class TaskFiles:
         folder: The table.
         task: Receives the numbers of slices, one column, and yields what `written` or `refused` returns for each of them.
         slices: How many there are.
+        check: Receives what was written before it is committed; what it raises removes it.
     """
 
     rows: DataFrame
@@ -35,6 +36,7 @@ class TaskFiles:
     folder: str
     task: Callable[[Iterator[Any]], Iterator[Any]]
     slices: int
+    check: Callable[[list[DataFile]], None] = field(default=lambda files: None)
 
     def write(self) -> list[DataFile]:
         """Writes the files: an action.
@@ -43,7 +45,7 @@ class TaskFiles:
 
         Raises:
             NotWrittenError: a task cannot write its rows.
-            CdcError: a task failed as it says.
+            CdcError: a task failed as it says, or what was written is not to be committed.
         """
         slices = self.rows.sparkSession.range(0, self.slices, 1, self.slices)
         answers = slices.mapInArrow(self.task, _SHAPE).collect()
@@ -56,6 +58,11 @@ class TaskFiles:
             raise from_payload(json.loads(failures[0]))
         if whys:
             raise NotWrittenError(whys[0])
+        try:
+            self.check(files)
+        except BaseException:
+            remove_data_files(self.folder, [file.name for file in files])
+            raise
         return files
 
 

@@ -138,12 +138,13 @@ def _full(request: TableRequest) -> Draft:
     planned_at = request.source.now()
     read = ChunkRead(slices=request.slices(""), expected_rows=request.source_table.schema.approximate_rows)
     operation = new_operation(request, OperationKind.RESYNC, planned_at, read)
-    # Deleted rows that the lake keeps are not at the source, so the source is read completely before the table is replaced.
-    landing = whole_landing(request) if request.source_table.config.settings.apply.deletes is Deletes.HARD else Landing.STAGED
+    # The source is read completely, and what was read is counted, before it replaces a table. Deleted rows that the lake keeps are not at
+    # the source, and are put among those that are.
+    unique = request.source_table.config.settings.apply.deletes is Deletes.HARD and whole_landing(request) is Landing.DIRECT
     operation = replace(
         operation,
         generation=request.state.generation + 1,
         after=replace(operation.after, archive=position_after_resync(request) if follows else request.state.progress.archive),
-        apply=replace(operation.apply, mode=ApplyMode.OVERWRITE, landing=landing, replaces_schema=True),
+        apply=replace(operation.apply, mode=ApplyMode.OVERWRITE, landing=Landing.STAGED, unique_keys=unique, replaces_schema=True),
     )
     return Draft(operations=(operation,))

@@ -19,6 +19,7 @@ from cdc_ops.lake.data_files.writer import write_data_file
 from cdc_ops.lake.table.create import indexed_columns
 from cdc_ops.sources.base import NativeColumn, NativeRead
 from cdc_ops.steps.query.native_rows import Reading, reading_of
+from cdc_ops.steps.query.unique_keys import with_whole_keys
 
 
 def files_of(read: NativeRead | None, operation: Operation, rows: DataFrame) -> TaskFiles | None:
@@ -37,7 +38,10 @@ def files_of(read: NativeRead | None, operation: Operation, rows: DataFrame) -> 
     columns = operation.full_schema.names
     folder = operation.target.path
     indexed = frozenset(indexed_columns(operation))
-    task = _FileTask(reading=reading_of(read), names=columns, folder=folder, indexed=indexed, codec=codec)
+    keys = () if operation.apply.stored_as.keeps_versions else operation.apply.keys
+    task = _FileTask(
+        reading=reading_of(read), names=columns, folder=folder, indexed=indexed, codec=codec, keys=keys, table=str(operation.table)
+    )
     return TaskFiles(rows=rows, columns=columns, folder=folder, task=task, slices=len(read.statements))
 
 
@@ -50,6 +54,8 @@ class _FileTask:
     folder: str
     indexed: frozenset[str]
     codec: str
+    keys: tuple[str, ...]
+    table: str
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -58,7 +64,8 @@ class _FileTask:
 
     def _written(self, number: int) -> pa.RecordBatch:
         try:
-            return written(write_data_file(self.folder, map(self._stored, self.reading.batches(number)), self.indexed, self.codec))
+            rows = with_whole_keys(map(self._stored, self.reading.batches(number)), self.keys, self.table)
+            return written(write_data_file(self.folder, rows, self.indexed, self.codec))
         except (NotPlainError, OSError, pa.ArrowException) as error:
             return refused(str(error)[:300] or type(error).__name__)
         except CdcError as error:

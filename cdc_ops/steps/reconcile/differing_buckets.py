@@ -79,7 +79,8 @@ def find_differing_buckets(checksums: TableChecksums, buckets: Buckets) -> Diffe
     found = checksums.compare(buckets)
     scope, finer = found.scope.bounded(), buckets.finer()
     if found.rows >= WORTH_SPLITTING and finer is not None and buckets.by_range:
-        scope = checksums.compare(finer, scope).scope.bounded()
+        split = checksums.compare(finer, scope)
+        return replace(found, scope=split.scope.bounded(), rows=split.rows)
     return replace(found, scope=scope)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.results import Manifest
+from cdc_ops.core.operation.row_counts import RowsExpected
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec
 from cdc_ops.core.reconcile.key_buckets import WHOLE, BucketSelection
@@ -24,6 +25,7 @@ from cdc_ops.lake.table.fence import fence_abandoned
 from cdc_ops.lake.table.live_rows import LiveRows
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
+from cdc_ops.steps.query.row_counts import check_rows_read
 from cdc_ops.steps.reconcile.differing_buckets import TableChecksums, find_differing_buckets, hashed_columns
 from cdc_ops.steps.reporting.stopwatch import measured, measured_until
 
@@ -43,11 +45,12 @@ def land_differences(
 
     Raises:
         LakeConflictError: an operation that was given up commits at this moment.
+        CountMismatchError: rows that the source has were not read.
     """
     compare = comparison_of(operation)
     if compare.seals is not None:
         fence_abandoned(spark, operation, compare.seals)
-    scope = _scope_of(spark, source, operation, compare)
+    scope, expected = _scope_of(spark, source, operation, compare)
     if scope.is_empty:
         fingerprint = operation.source.schema.fingerprint
         manifest = Manifest.of(
@@ -57,25 +60,31 @@ def land_differences(
         write_manifest(operation.target.staging, manifest)
         return manifest
     if not operation.apply.keys:
-        scope = WHOLE  # rows that have no name cannot be exchanged one by one
+        scope, expected = WHOLE, operation.expected_rows  # rows that have no name cannot be exchanged one by one
     slices = (
         operation.slices
         if scope.is_whole
         else tuple(source.scope_predicate(operation.source.schema, one) for one in scope.parts(compare.readers))
     )
     rows = read_with_null_counts(spark, source.jdbc_read(operation.full_schema, slices), operation.full_schema, operation.source_keys)
+
+    def finished(manifest: Manifest) -> Manifest:
+        known = RowsExpected(rows=expected, exact=False)
+        check_rows_read(source, operation, manifest.landed.rows, expected=known, slices=slices)
+        return replace(manifest, scope=scope, reread=reread)
+
     with measured_until(RunPhase.READING, check) as checked:
-        return land(spark, rows, operation, attempt, checked, lambda manifest: replace(manifest, scope=scope, reread=reread))
+        return land(spark, rows, operation, attempt, checked, finished)
 
 
-def _scope_of(spark: SparkSession, source: Source, operation: Operation, compare: CompareSpec) -> BucketSelection:
-    """Returns the part of a table that has to be read: what a verification found, or what checksums tell now."""
+def _scope_of(spark: SparkSession, source: Source, operation: Operation, compare: CompareSpec) -> tuple[BucketSelection, int]:
+    """Returns the part of a table that has to be read: what a verification found, or what checksums tell now; and about how many rows."""
     # Columns that the lake does not have yet cannot be summed up there; keys it always has.
     altered = any(operation.source.schema.column(change.column) for change in operation.apply.schema_changes)
     if compare.buckets is None or (compare.strength is not CompareLevel.KEYS and altered):
-        return WHOLE
+        return WHOLE, operation.expected_rows
     if compare.scope is not None:
-        return compare.scope
+        return compare.scope, 0
     checksums = TableChecksums(
         spark=spark,
         source=source,
@@ -85,7 +94,8 @@ def _scope_of(spark: SparkSession, source: Source, operation: Operation, compare
         slices=operation.slices,
     )
     with measured(RunPhase.COMPARING):
-        return find_differing_buckets(checksums, compare.buckets).scope
+        found = find_differing_buckets(checksums, compare.buckets)
+    return found.scope, found.rows
 
 
 def stored_rows(operation: Operation) -> LiveRows:
