@@ -16,6 +16,7 @@ from cdc_ops.core.archive.listing import EVERYTHING
 from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveOrderError, BinlogCutError
 from cdc_ops.formats.binlog.decoder import BinlogFile
 from cdc_ops.formats.files.binlogs import lines_of
@@ -23,11 +24,12 @@ from cdc_ops.steps.archive.frozen_files import after_reading
 from cdc_ops.steps.archive.parsed_names import parsed_names
 from cdc_ops.steps.archive.replaced_binlogs import KnownFiles, check_not_replaced
 from cdc_ops.steps.log.binlog_order import last_binlog, transactions_after
-from cdc_ops.steps.log.event_files import covers_of_files, placed_names
+from cdc_ops.steps.log.event_files import covers_of_files
 from tests.binlog_files import BinlogWriter
 
 MYSQL = "9.7.0"
 BEGUN = 1_700_000_000
+ITEMS = TableName(schema="shop", name="items")
 RULES = ArchiveConfig.of(url="/binlogs", format="mysql-binlog", layout="binlog", min_file_age=timedelta(0))
 
 
@@ -70,13 +72,13 @@ def test_a_binlog_without_an_end_before_another_one_is_a_gap_where_nothing_prove
     check_sequence((first, second))
     log = batch((1, 2))
     files = [lines_of(first), lines_of(second)]
-    proven = after_reading(log, covers_of_files(files, placed_names(log)), table="t")
+    proven = after_reading(log, covers_of_files(files, log, ITEMS), table="t")
     [gap] = proven.gaps
     assert (gap.low, gap.high, gap.before_file) == ((1, len(early.data)), (2, 0), name(2))
     assert proven.merged == (name(1),)  # what is in it is not lost
     assert proven.watermark.position_of("binlog") == (1, len(early.data))
 
-    whole = after_reading(log, covers_of_files([lines_of(facts(1, closed(1))), lines_of(second)], placed_names(log)), table="t")
+    whole = after_reading(log, covers_of_files([lines_of(facts(1, closed(1))), lines_of(second)], log, ITEMS), table="t")
     assert (whole.gaps, whole.watermark.position_of("binlog")) == ((), (3, 0))
 
 

@@ -17,6 +17,7 @@ from cdc_ops.core.binlog.events import EventFlag, EventType
 from cdc_ops.core.binlog.file_begin import read_begin
 from cdc_ops.core.binlog.gtids import MariaDbGtids, MySqlGtids
 from cdc_ops.core.binlog.statements import StatementKind, kind_of
+from cdc_ops.core.binlog.unfollowed import LONGEST, MOST
 from cdc_ops.errors import (
     BinlogCutError,
     BinlogDamagedError,
@@ -141,7 +142,7 @@ def test_events_that_may_stand_for_rows_are_refused_with_file_and_position() -> 
     for kind, body, flags, error, text in (
         (99, b"x", 0, BinlogEventError, r"binlog.000001 has, at byte \d+, an event of the unknown type 99"),
         (EventType.INCIDENT, b"\1\0\0", 0, BinlogEventError, "INCIDENT"),
-        (EventType.BEGIN_LOAD_QUERY, b"x", 0, BinlogStatementError, "LOAD DATA"),
+        (EventType.NEW_LOAD, b"x", 0, BinlogStatementError, "LOAD DATA"),
         (20, b"x", 0, BinlogEventError, "unknown type 20"),
         (99, b"x", EventFlag.IGNORABLE, None, ""),
     ):
@@ -152,11 +153,6 @@ def test_events_that_may_stand_for_rows_are_refused_with_file_and_position() -> 
         else:
             with pytest.raises(error, match=text):
                 opened(bytes(writer.data))
-    writer = BinlogWriter()
-    writer.gtid(1)
-    writer.query("insert into items values (1)")
-    with pytest.raises(BinlogStatementError, match="insert into items"):
-        opened(bytes(writer.data))
     writer = BinlogWriter()
     writer.gtid(1)
     writer.table_map(metadata=False)
@@ -189,7 +185,47 @@ def test_a_transaction_counts_when_it_is_committed_and_as_far_as_it_was_not_roll
         opened(writer.rotate())
 
 
-def test_distributed_transactions_that_another_file_decides_are_refused() -> None:
+def test_changes_as_statements_are_noted_with_their_place_and_what_they_name() -> None:
+    writer = BinlogWriter()
+    begun = writer.gtid(1)
+    writer.query("insert into items values (1)")
+    writer.query("update log set a = 1", database="other")
+    behind = writer.commit()
+    alone = writer.gtid(2, flags=1)
+    writer.query("ALTER TABLE items DROP PARTITION p1")
+    writer.gtid(3)
+    writer.event(EventType.BEGIN_LOAD_QUERY, b"file")
+    loaded = b"LOAD DATA INFILE 'x' INTO TABLE `items`"
+    writer.event(EventType.EXECUTE_LOAD_QUERY, struct.pack("<IIBHH", 1, 0, 4, 0, 0) + bytes(13) + b"shop\0" + loaded)
+    writer.commit()
+    writer.transaction(4, (1, "one"))
+    data = writer.rotate()
+    found = opened(data).scan.unfollowed
+    assert [(change.database, change.sql) for change in found] == [
+        ("shop", "insert into items values (1)"),
+        ("other", "update log set a = 1"),
+        ("shop", "ALTER TABLE items DROP PARTITION p1"),
+        ("shop", loaded.decode()),
+    ]
+    assert (found[0].start, found[0].end) == (found[1].start, found[1].end) == (begun, alone)
+    assert begun < behind < alone == found[2].start < found[2].end == found[3].start
+    assert rows(data) == [("c", {}, {"id": 1, "name": "one"})]  # the others are followed
+    assert scan_content("f", np.frombuffer(data, np.uint8)).unfollowed == found
+
+
+def test_many_changes_as_statements_are_noted_in_bounded_memory_and_concern_all_tables_then() -> None:
+    writer = BinlogWriter()
+    for number in range(MOST + 20):
+        writer.gtid(number + 1, flags=1)
+        writer.query(f"insert into t{number} values (1)")
+    writer.gtid(9_999, flags=1)
+    writer.query("insert into items values ('" + "x" * LONGEST + "')")
+    found = opened(writer.rotate()).scan.unfollowed
+    assert len(found) == MOST + 1
+    assert (found[-1].sql, found[-1].start, found[-1].tables) == ("", found[-2].end, None)
+
+
+def test_distributed_transactions_that_another_file_decides_are_left_out_and_told_with_their_tables() -> None:
     def prepared() -> BinlogWriter:
         writer = BinlogWriter()
         writer.gtid(1)
@@ -200,18 +236,23 @@ def test_distributed_transactions_that_another_file_decides_are_refused() -> Non
 
     open_ended = prepared()
     assert rows(bytes(open_ended.data)) == []
-    with pytest.raises(BinlogEventError, match="prepared and not decided"):
-        opened(open_ended.rotate())
+    assert opened(bytes(open_ended.data)).scan.complete_to == open_ended.offsets[1]
+    undecided = opened(prepared().rotate())
+    [change] = undecided.undecided()
+    assert (change.tables, change.start, change.end) == ((("shop", "items"),), open_ended.offsets[1], len(open_ended.data))
+    assert rows(prepared().rotate()) == []
     for decision, expected in (("COMMIT", 1), ("ROLLBACK", 0)):
         writer = prepared()
         writer.gtid(2, flags=1)
         writer.query(f"XA {decision} X'61',X'',1")
-        assert len(rows(writer.rotate())) == expected
+        data = writer.rotate()
+        assert len(rows(data)) == expected
+        assert not list(opened(data).undecided())
     writer = BinlogWriter()
     writer.gtid(2, flags=1)
     writer.query("XA COMMIT X'61',X'',1")
-    with pytest.raises(BinlogEventError, match="not prepared in this file"):
-        opened(bytes(writer.data))
+    writer.transaction(3, (2, "y"))
+    assert len(rows(writer.rotate())) == 1  # what it commits was told where it was prepared
 
 
 def test_positions_beyond_four_gibibytes_begin_anew_and_others_that_disagree_are_damage() -> None:

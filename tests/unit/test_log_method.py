@@ -197,7 +197,10 @@ def test_one_table_of_each_folder_looks_after_records_of_unknown_tables(url: str
     assert looking == expected
 
 
-@pytest.mark.parametrize(("gtids", "versions", "expected"), [("", False, True), ("", True, False), (f"{'a' * 36}:1-5", False, False)])
+@pytest.mark.parametrize(
+    ("gtids", "versions", "expected"),
+    [("", False, True), ("server 1; ", False, True), ("", True, False), (f"{'a' * 36}:1-5", False, False)],
+)
 def test_a_gap_is_healed_where_one_comparison_can_stand_for_it(gtids: str, versions: bool, expected: bool) -> None:
     """Not for tables of versions, and not for sets of transactions, of which one comparison must not pass two gaps."""
     state = Mock(progress=TableProgress(archive=replace(AT_NINE, gtids=gtids)), phase=Phase.READY)

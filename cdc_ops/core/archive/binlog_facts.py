@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cdc_ops.core.binlog.event_stream import FileEnd
+from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class BinlogFacts:
         begun: Seconds since 1970 in UTC at which it was begun, by the server's clock; 0 = not known.
         closed: Of its last event; with ROTATE the second in which the server began the next file.
         started: It begins with a start of the server.
+        unfollowed: Changes that are a gap for the tables that they touch; the watermark does not carry them.
     """
 
     path: str
@@ -39,3 +41,4 @@ class BinlogFacts:
     begun: int = 0
     closed: int = 0
     started: bool = False
+    unfollowed: tuple[UnfollowedChange, ...] = ()

@@ -17,14 +17,21 @@ from cdc_ops.core.archive.file_names import BinlogName, Layout, parse_name
 from cdc_ops.core.binlog.event_stream import FileEnd
 from cdc_ops.core.binlog.file_scan import FileScan
 from cdc_ops.core.binlog.gtids import GtidSet, MariaDbGtids
+from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.errors import ArchiveFileError, ArchiveOrderError, BinlogCutError
 
 SAME_MOMENT: Final = 5
 """Seconds that may lie between the end of a file and the begin of the next one. MySQL 9.7 and MariaDB 11.4 write the same second."""
 
 
-def facts_of(path: str, scan: FileScan) -> BinlogFacts:
-    """Returns what a scanned file says."""
+def facts_of(path: str, scan: FileScan, undecided: Iterable[UnfollowedChange] = ()) -> BinlogFacts:
+    """Returns what a scanned file says.
+
+    Args:
+        path: Relative to the archive.
+        scan: What it holds.
+        undecided: Its distributed transactions that another file decides, with their tables.
+    """
     before, after = (text_of_gtids(scan.server_id, gtids) for gtids in (scan.gtids_before, scan.gtids_after))
     return BinlogFacts(
         path=path,
@@ -40,6 +47,7 @@ def facts_of(path: str, scan: FileScan) -> BinlogFacts:
         begun=scan.begun,
         closed=scan.last_time,
         started=bool(scan.description.created),
+        unfollowed=(*scan.unfollowed, *undecided),
     )
 
 
@@ -50,7 +58,7 @@ def text_of_gtids(server_id: int, gtids: GtidSet | None) -> str:
 
 def lists_transactions(gtids: str) -> bool:
     """Returns whether a text of `BinlogFacts.after` lists any: a server without GTIDs lists none."""
-    return bool(gtids.partition("; ")[2])
+    return bool(gtids.partition("; ")[2] if gtids.startswith("server ") else gtids)
 
 
 def follows(after: str, before: str) -> bool:

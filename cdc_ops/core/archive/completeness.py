@@ -115,7 +115,7 @@ def _sweep(
     holes: list[Gap] = []
     for cover in sorted(known, key=lambda cover: (cover.low, cover.high, cover.file)):
         if cover.low > at:
-            between = Gap(stream=empty.stream, low=at, high=cover.low, after_file=last, before_file=cover.file)
+            between = Gap(stream=empty.stream, low=at, high=cover.low, after_file=last, before_file=cover.file, reason=cover.missing)
             missing = [gap for gap in _without(between, decisions) if not is_natural(gap, max_offset_gap)]
             if missing and any(other.low < cover.low for other in unread):
                 break  # one of them may hold it
@@ -278,7 +278,8 @@ def gap_error(table: str, gaps: tuple[Gap, ...], to: tuple[PartitionWatermark, .
     safe = ", ".join(f"{item.stream} {format_position(item.to)}" for item in to) or "nowhere"
     return ArchiveGapError(
         f"The archive of {table} has a gap: {_listed(gaps)}.",
-        why="No listed file holds these positions, but a later file exists.",
+        why="; ".join(dict.fromkeys(gap.reason for gap in gaps if gap.reason))
+        or "No listed file holds these positions, but a later file exists.",
         data=f"No event after the gap was merged; the table is complete up to {safe}. Other tables continue.",
         next="Restore the files: the next run then closes the gap. Or accept the loss of this range: see 'cdc-ops gap list'.",
     ).asking(asks(asked_for(gaps)))

@@ -22,12 +22,14 @@ class OffsetRange:
         stream: Which sequence.
         low: Its first position: whatever comes before it lies in other files.
         high: The first position after it, None while only its contents can tell. `high == low` holds nothing.
+        missing: Why what lies before it is missing, in words; "" = no file has it.
     """
 
     file: str
     stream: str
     low: Position
     high: Position | None
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,8 @@ class Gap:
         stream: Which sequence.
         low, high: The first position that is missing, and the first one after it that is there.
         after_file: The file that ends at `low`, "" if that is the watermark.
-        before_file: A file that begins at `high`.
+        before_file: A file that begins at `high`; the same as `after_file` if it lies within one.
+        reason: Why, in words; "" = no file has it.
     """
 
     stream: str
@@ -46,11 +49,18 @@ class Gap:
     high: Position
     after_file: str = ""
     before_file: str = ""
+    reason: str = ""
+
+    @property
+    def is_within_a_file(self) -> bool:
+        """True if a file holds what lies before it and what lies behind it."""
+        return bool(self.after_file) and self.after_file == self.before_file
 
     def __str__(self) -> str:
         after = f"after {self.after_file}" if self.after_file else "after the watermark"
+        where = f"in {self.after_file}" if self.is_within_a_file else f"{after}, before {self.before_file}"
         low, high = format_position(self.low), format_position(self.high)
-        return f"{self.stream}: {low} up to, not including, {high} ({after}, before {self.before_file})"
+        return f"{self.stream}: {low} up to, not including, {high} ({where}{': ' if self.reason else ''}{self.reason})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

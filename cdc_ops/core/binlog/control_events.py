@@ -21,6 +21,7 @@ _MULTI_ENGINE: Final = 1
 START_ALTER: Final = 2
 COMMIT_ALTER: Final = 4
 ROLLBACK_ALTER: Final = 8
+_FILE_OF_LOAD: Final = 13
 LARGEST_INFLATED: Final = 1 << 30
 
 
@@ -128,12 +129,23 @@ def read_mariadb_gtid(body: bytes, server_id: int) -> Gtid:
     return Gtid(text=f"{domain}-{server_id}-{number}", flags=flags, alter=alter)
 
 
-def read_query(body: bytes, *, compressed: bool = False) -> Query:
-    """Reads a QUERY event, or MariaDB's compressed one."""
+def read_load_query(body: bytes) -> Query:
+    """Reads an EXECUTE_LOAD_QUERY event: a QUERY event that also says which file it loads."""
+    return read_query(body, more=_FILE_OF_LOAD)
+
+
+def read_query(body: bytes, *, compressed: bool = False, more: int = 0) -> Query:
+    """Reads a QUERY event, or MariaDB's compressed one.
+
+    Args:
+        body: The body of the event.
+        compressed: It is the compressed one.
+        more: Bytes of its fixed part that other events have behind those of QUERY.
+    """
     reader = ByteReader(body)
     reader.skip(8)
     size, error_code, variables = reader.u8(), reader.u16(), reader.u16()
-    reader.skip(variables)
+    reader.skip(more + variables)
     database = reader.take(size).decode("utf-8", "replace")
     reader.skip(1)
     sql = inflated(reader.rest()) if compressed else reader.rest()

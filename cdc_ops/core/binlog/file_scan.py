@@ -2,9 +2,9 @@
 
     EventStream -> scan_file -> FileScan
 
-A scan reads every event, verifies its checksum, and refuses what cannot be followed: unknown events, changes as statements, incidents,
-distributed transactions that are decided in another file. Rows are decoded in a second pass, which then needs no memory for transactions
-however large: it knows at their begin whether they were committed.
+A scan reads every event, verifies its checksum, and refuses what may concern any table: unknown events and incidents. What concerns some
+tables only is noted: changes as statements, and distributed transactions that are decided in another file. Rows are decoded in a second
+pass, which then needs no memory for transactions however large: it knows at their begin whether they were committed.
 """
 
 from array import array
@@ -14,12 +14,13 @@ from typing import Final
 
 from cdc_ops.core.binlog import refusals
 from cdc_ops.core.binlog.byte_reader import MalformedBytesError
-from cdc_ops.core.binlog.control_events import read_query, read_rotate
+from cdc_ops.core.binlog.control_events import Query, read_load_query, read_query, read_rotate
 from cdc_ops.core.binlog.event_stream import EventStream, FileEnd, RawEvent, Read
 from cdc_ops.core.binlog.events import EventFlag, EventType, FormatDescription, name_of
 from cdc_ops.core.binlog.gtids import GtidSet, MariaDbGtids, MySqlGtids
 from cdc_ops.core.binlog.statements import StatementKind, kind_of, savepoint_of, xid_of
 from cdc_ops.core.binlog.transaction_events import Xid, read_gtid, read_xa_prepare
+from cdc_ops.core.binlog.unfollowed import Unfollowed, UnfollowedChange
 
 GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 QUERIES: Final = frozenset({EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED})
@@ -37,8 +38,11 @@ WITHOUT_EFFECT: Final = frozenset(
         *(EventType.MARIADB_ANNOTATE_ROWS, EventType.MARIADB_BINLOG_CHECKPOINT),
     }
 )
-"""Variables belong to statements, which are refused; the others say nothing of rows."""
-_LOADS: Final = frozenset({EventType.LOAD, *range(8, 13), EventType.BEGIN_LOAD_QUERY, EventType.EXECUTE_LOAD_QUERY})
+"""Variables belong to statements, which are told; the others say nothing of rows."""
+_LOADS: Final = frozenset({EventType.LOAD, EventType.CREATE_FILE, EventType.EXEC_LOAD, EventType.NEW_LOAD})
+"""Of servers before MySQL 5.0."""
+_LOADED: Final = frozenset({EventType.BEGIN_LOAD_QUERY, EventType.APPEND_BLOCK, EventType.DELETE_FILE, EventType.EXECUTE_LOAD_QUERY})
+"""The file of LOAD DATA, and the statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,8 @@ class FileScan:
         may_define: True if it has statements that define tables, or compressed transactions, which may have some.
         begun: Seconds since 1970 in UTC at which the file was begun.
         numbered: How many transactions have a GTID.
+        unfollowed: Changes as statements.
+        undecided: Begin and end of distributed transactions that are prepared here and decided in a later file; they are among `dropped`.
     """
 
     description: FormatDescription
@@ -78,6 +84,8 @@ class FileScan:
     may_define: bool = True
     begun: int = 0
     numbered: int = 0
+    unfollowed: tuple[UnfollowedChange, ...] = ()
+    undecided: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -87,6 +95,7 @@ class _Open:
     start: int
     begun: bool = False
     savepoints: dict[str, int] = field(default_factory=dict)
+    statements: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -106,6 +115,7 @@ class _State:
     may_define: bool = False
     begun: int = 0
     numbered: int = 0
+    unfollowed: Unfollowed = field(default_factory=lambda: Unfollowed([]))
 
 
 def scan_file(file: str, read: Read) -> FileScan:
@@ -126,10 +136,6 @@ def scan_file(file: str, read: Read) -> FileScan:
     return scan.finished()
 
 
-_XA_ADVICE: Final = (
-    "Transactions in two phases are followed if they are decided in the file in which they were prepared."
-    " Take a new snapshot of the tables, behind this file."
-)
 _INCIDENT_ADVICE: Final = "The server lost changes (its error log says which). Take a new snapshot of the tables."
 _UNKNOWN_ADVICE: Final = "Use a version of cdc-ops that knows the event; until then the tables stay as they are."
 _SNAPSHOT_ADVICE: Final = "Take a new snapshot of the tables, behind this file."
@@ -206,6 +212,8 @@ class TransactionScan:
         if events.last_time:
             self._saw(events.first_time, events.last_time)
         state.server_id = state.server_id or events.server_id
+        if state.open is not None and state.open.statements and events.open_at != state.open.start:
+            state.unfollowed.add(state.open.start, events.ends[0], state.open.statements)
         state.ends.extend(events.ends)
         state.numbered += events.numbered
         if state.gtids_after is not None:
@@ -218,33 +226,28 @@ class TransactionScan:
             state.open, state.complete_to = _Open(events.open_at, begun=events.begun), events.open_at
 
     def finished(self) -> FileScan:
-        """Returns what the file holds, once its last event was taken.
-
-        Raises:
-            BinlogError: a distributed transaction is decided in another file.
-        """
+        """Returns what the file holds, once its last event was taken."""
         state, end = self.state, self._stream.ended
-        if state.prepared and end is not FileEnd.NONE:
-            offset = min(start for start, _ in state.prepared.values())
-            raise refusals.not_understood(
-                self._file, offset, "a distributed transaction (XA) that is prepared and not decided in this file", _XA_ADVICE
-            )
+        undecided = tuple(sorted(state.prepared.values()))
+        is_closed = end is not FileEnd.NONE
         return FileScan(
             description=self._stream.description,
             server_id=state.server_id,
             gtids_before=state.gtids_before,
             gtids_after=state.gtids_after,
             size=self._stream.offset,
-            complete_to=min([state.complete_to, *(start for start, _ in state.prepared.values())]),
+            complete_to=state.complete_to if is_closed else min([state.complete_to, *(start for start, _ in undecided)]),
             end=end,
             next_name=state.next_name,
-            dropped=tuple(sorted(state.dropped)),
+            dropped=tuple(sorted((*state.dropped, *undecided))),
             ends=state.ends,
             first_time=state.times[0] if state.times else 0,
             last_time=state.times[1] if state.times else 0,
             may_define=state.may_define,
             begun=state.begun,
             numbered=state.numbered,
+            unfollowed=tuple(state.unfollowed.changes),
+            undecided=undecided if is_closed else (),
         )
 
     def _saw(self, first: int, last: int) -> None:
@@ -293,6 +296,10 @@ class TransactionScan:
     def _refuse_unknown(self, event: RawEvent) -> None:
         if event.header.type in _LOADS:
             raise refusals.statement(self._file, event.offset, "LOAD DATA")
+        if event.header.type in _LOADED:
+            if event.header.type == EventType.EXECUTE_LOAD_QUERY:
+                self._change(event, read_load_query(event.body))
+            return
         if not event.header.has(EventFlag.IGNORABLE):
             raise refusals.not_understood(self._file, event.offset, f"an event of {name_of(event.header.type)}", _UNKNOWN_ADVICE)
 
@@ -327,11 +334,18 @@ class TransactionScan:
             case StatementKind.XA_COMMIT | StatementKind.XA_ROLLBACK:
                 self._decide(event, xid_of(query.sql), committed=kind is StatementKind.XA_COMMIT)
             case StatementKind.CHANGE:
-                raise refusals.statement(self._file, event.offset, query.sql)
+                self._change(event, query)
             case StatementKind.DEFINITION if not opened.begun:
                 self._end(event)
             case _:
                 self._savepoint(event, opened, kind, query.sql)
+
+    def _change(self, event: RawEvent, query: Query) -> None:
+        """Notes a statement that changes rows; alone it is a transaction."""
+        opened = self._opened(event)
+        opened.statements.append((query.database, query.sql))
+        if not opened.begun:
+            self._end(event)
 
     def _savepoint(self, event: RawEvent, opened: _Open, kind: StatementKind, sql: str) -> None:
         if kind is StatementKind.SAVEPOINT:
@@ -352,8 +366,10 @@ class TransactionScan:
         return self.state.open
 
     def _end(self, event: RawEvent) -> None:
-        if self.state.open is None:
+        if (opened := self.state.open) is None:
             raise refusals.damaged(self._file, event.offset, "a transaction ends, and none has begun")
+        if opened.statements:
+            self.state.unfollowed.add(opened.start, event.end, opened.statements)
         self.state.open = None
         self.state.ends.append(event.end)
 
@@ -365,10 +381,7 @@ class TransactionScan:
         self._end(event)
 
     def _decide(self, event: RawEvent, xid: Xid | None, *, committed: bool) -> None:
-        span = None if xid is None else self.state.prepared.pop(xid, None)
-        if span is None and committed:
-            what = "the commit of a distributed transaction (XA) that is not prepared in this file"
-            raise refusals.not_understood(self._file, event.offset, what, _XA_ADVICE)
+        span = None if xid is None else self.state.prepared.pop(xid, None)  # without one it was told where it was prepared
         if span is not None and not committed:
             self.state.dropped.append(span)
         self._end(event)

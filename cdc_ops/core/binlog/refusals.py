@@ -71,7 +71,8 @@ def statement(file: str, offset: int, text: str) -> BinlogStatementError:
         f"{file} has, at byte {offset}, changes as a statement and not as rows: {shortened(text)}",
         why="The session or the server had binlog_format=STATEMENT or MIXED; which rows changed is not in the file.",
         data=_NOTHING,
-        next="Set binlog_format=ROW on the server, and keep applications from changing it; then take a new snapshot of the tables.",
+        next="Set binlog_format=ROW on the server, and keep applications from changing it; then take a new snapshot of the tables, behind"
+        " this file: 'cdc-ops resync --mode full'.",
     )
 
 

@@ -23,6 +23,7 @@ from cdc_ops.core.binlog.events import HEADER_SIZE, EventHeader, EventType, name
 from cdc_ops.core.binlog.file_scan import GTIDS, QUERIES, ROWS, FileScan, scan_file
 from cdc_ops.core.binlog.statements import StatementKind, kind_of
 from cdc_ops.core.binlog.transaction_events import is_not_applied, read_gtid
+from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.formats.binlog.files import LARGEST_WINDOW, Open, unpacked
 from cdc_ops.formats.binlog.rows import STATEMENT_END, Image, TableReader, read_rows, table_id_of
@@ -159,6 +160,19 @@ class BinlogFile:
         """
         with unpacked(name, open_file) as read:
             return cls(name=name, open_file=open_file, scan=scan_file(name, read))
+
+    def undecided(self) -> Iterator[UnfollowedChange]:
+        """Yields the distributed transactions that another file decides, each with the tables of its rows."""
+        if not self.scan.undecided:
+            return
+        tables: dict[tuple[int, int], set[tuple[str, str]]] = {span: set() for span in self.scan.undecided}
+        with unpacked(self.name, self.open_file) as read:
+            for event in EventStream(self.name, read):
+                if event.header.type == EventType.TABLE_MAP:
+                    for start, end in (span for span in tables if span[0] <= event.offset < span[1]):
+                        tables[start, end].add(read_table_name(event.body, self.scan.description)[1:])
+        for (start, end), names in tables.items():
+            yield UnfollowedChange(start=start, end=end, tables=tuple(sorted(names)))
 
     def changes(
         self, wanted: WantTable = lambda _database, _table: True, *, start: int = 0, rows_at: WantRows | None = None

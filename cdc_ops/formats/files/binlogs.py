@@ -122,11 +122,12 @@ def _scanned(at: int, file: RecordFile, options: dict[str, Any]) -> tuple[object
     from cdc_ops.formats.binlog.decoder import BinlogFile
 
     try:
-        scan = BinlogFile.open(file.path, opener(file.uri, options)).scan
+        found = BinlogFile.open(file.path, opener(file.uri, options))
+        facts = facts_of(file.path, found.scan, found.undecided())
     except ArchiveFileError as error:
         said = error.to_payload()
         return (at, *(said[part] for part in ("error", "what", "why", "data", "next")), None)
-    return (at, *(None,) * 5, json_codec.dumps(facts_of(file.path, scan)))
+    return (at, *(None,) * 5, json_codec.dumps(facts))
 
 
 def _record_task(opened: Binlogs) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -29,7 +29,7 @@ from cdc_ops.core.archive.files import (
     frozen_records,
     ledger_records,
 )
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap, OffsetRange, advanced
+from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, advanced
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
@@ -171,7 +171,8 @@ def after_reading(batch: LogBatch, covers: Iterable[OffsetRange], *, table: str)
         table: For messages.
 
     Raises:
-        ArchiveGapError: positions are missing before all of the files: none of them may be merged.
+        ArchiveGapError: positions are missing before all of the files: none of them may be merged. If they are missing within the first
+            one, which no listing shows, nothing is merged: the commit tells the gap, so that somebody can decide.
     """
     read = tuple(covers)
     proofs = proofs_of(batch.before, names_of(batch).values(), read, batch.decisions, batch.archive.files.max_offset_gap)
@@ -179,7 +180,14 @@ def after_reading(batch: LogBatch, covers: Iterable[OffsetRange], *, table: str)
     behind = {cover.file for cover in read if cover.stream in ends and cover.low >= ends[cover.stream]}
     merged = tuple(file.path for file in batch.files if file.path not in behind)
     gaps = tuple(gap for proof in proofs for gap in proof.gaps)
-    if batch.files and not merged:
+    if batch.files and not merged and not any(gap.is_within_a_file for gap in gaps):
         raise gap_error(table, gaps, tuple(proof.reached for proof in proofs))
     used = tuple(item for proof in proofs for item in proof.used)
-    return VerifiedBatch(watermark=advanced(batch.before, tuple(proof.reached for proof in proofs), used), merged=merged, gaps=gaps)
+    reached = tuple(_before_files(proof.reached, [cover for cover in read if cover.file in behind]) for proof in proofs)
+    return VerifiedBatch(watermark=advanced(batch.before, reached, used), merged=merged, gaps=gaps)
+
+
+def _before_files(reached: PartitionWatermark, left: Iterable[OffsetRange]) -> PartitionWatermark:
+    """Returns how far a stream is complete once some files are left: what a file has before a gap within it is left with the file."""
+    first = min((cover.low for cover in left if cover.stream == reached.stream), default=reached.to)
+    return replace(reached, to=min(reached.to, first))

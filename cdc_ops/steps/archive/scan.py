@@ -379,7 +379,7 @@ def _in_reach(path: str, names: tuple[FileName, ...], stock: ListingDiff, proofs
     waiting = [by_path[file.path] for file in stock.with_status(FileStatusChange.WAIT)]
     match name:
         case KafkaName() | BinlogName():
-            gaps = [gap.low for proof in proofs if proof.stream == name.stream for gap in proof.gaps[:1]]
+            gaps = [_held_from(gap) for proof in proofs if proof.stream == name.stream for gap in proof.gaps[:1]]
             stops = [_start(other) for other in waiting if isinstance(other, KafkaName | BinlogName) and other.stream == name.stream]
             return all(_start(name) < stop for stop in (*gaps, *stops))
         case DmsName():
@@ -389,6 +389,11 @@ def _in_reach(path: str, names: tuple[FileName, ...], stock: ListingDiff, proofs
             )
         case _:
             return True
+
+
+def _held_from(gap: Gap) -> Position:
+    """Returns the position from which files have to wait for a gap: a file that has one within it is not read in part."""
+    return (gap.low[0], 0) if gap.is_within_a_file else gap.low
 
 
 def _start(name: KafkaName | BinlogName) -> Position:

@@ -5,6 +5,7 @@ server's, or was written anew under the same name: the commit of each batch carr
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.binlog_sequence import begins_alike, binlog_name, follows, why_not_next
@@ -51,7 +52,8 @@ def last_binlog(log: LogBatch, files: Sequence[FileLines], merged: Sequence[str]
     """Returns what the last of the merged binlogs says of itself, or what is known of the one before them."""
     names = {path: name.number for path, name in names_of(log).items() if isinstance(name, BinlogName)}
     found = [file for file in files if file.binlog is not None and file.path in names and file.path in set(merged)]
-    return max(found, key=lambda file: names[file.path]).binlog if found else log.before.last_binlog
+    last = max(found, key=lambda file: names[file.path]).binlog if found else None
+    return replace(last, unfollowed=()) if last is not None else log.before.last_binlog
 
 
 def _why_not_after(log: LogBatch, file: FileLines, name: BinlogName) -> str:

@@ -1,7 +1,7 @@
 """The files of a frozen operation of the log method as Spark reads them, and which of their records the operation wants. Runs in Spark."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
@@ -9,13 +9,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.base import Archive
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.binlog_sequence import is_proven_whole
 from cdc_ops.core.archive.file_names import BinlogName, KafkaName
 from cdc_ops.core.archive.files import FrozenFiles
-from cdc_ops.core.archive.offsets import OffsetRange, Position
+from cdc_ops.core.archive.offsets import OffsetRange
+from cdc_ops.core.binlog.refusals import shortened
+from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import store_options
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.formats.feed.statement_tables import concerns
 from cdc_ops.formats.files.containers import open_files
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile
 from cdc_ops.formats.files.local_rows import local_rows
@@ -89,35 +94,61 @@ def placed_names(log: LogBatch) -> dict[str, KafkaName | BinlogName]:
     return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName | BinlogName)}
 
 
-def covers_of_files(
-    files: Iterable[FileLines], names: Mapping[str, KafkaName | BinlogName], *, are_checked_copies: bool = False
-) -> tuple[OffsetRange, ...]:
-    """Returns what files hold by their contents; names without positions cover nothing that could be proven.
+def covers_of_files(files: Iterable[FileLines], log: LogBatch, table: TableName) -> tuple[OffsetRange, ...]:
+    """Returns what files hold for a table by their contents; names without positions cover nothing that could be proven.
 
-    A binlog without an end that is not proven to be whole ends behind its last transaction: what may follow there is a gap.
+    A binlog without an end that is not proven to be whole ends behind its last transaction, and what may follow there is a gap. So is what
+    it has of the table that cannot be followed: see `core.binlog.unfollowed`.
 
     Args:
         files: What was read of each.
-        names: What their names say, by path.
-        are_checked_copies: The archiver has copied them.
+        log: What the operation reads.
+        table: The table.
     """
-    files = tuple(files)
+    files, names = tuple(files), placed_names(log)
     binlogs = {(name.stream, name.number): file.binlog for file in files if isinstance(name := names.get(file.path), BinlogName)}
-    covers = []
-    ends: tuple[Position, Position]
+    covers: list[OffsetRange] = []
     for file in files:
         match names.get(file.path):
             case KafkaName() as name:
-                ends = (name.start_offset,), (name.start_offset + file.lines,)
+                end = (name.start_offset + file.lines,)
+                covers.append(OffsetRange(file=file.path, stream=name.stream, low=(name.start_offset,), high=end))
             case BinlogName() as name:
-                ends = (name.number, 0), (name.number + 1, 0)
-                following = binlogs.get((name.stream, name.number + 1))
-                if file.binlog and not is_proven_whole(file.binlog, following, is_checked_copy=are_checked_copies):
-                    ends = ends[0], (name.number, file.binlog.complete_to)
+                covers += _covers_of_binlog(file, name, binlogs, log, table)
             case None:
                 continue
-        covers.append(OffsetRange(file=file.path, stream=name.stream, low=ends[0], high=ends[1]))
     return tuple(covers)
+
+
+def _covers_of_binlog(
+    file: FileLines, name: BinlogName, binlogs: Mapping[tuple[str, int], BinlogFacts | None], log: LogBatch, table: TableName
+) -> list[OffsetRange]:
+    """Returns what a binlog holds: all of it, or what lies before and behind what is missing."""
+    here, following = file.binlog, binlogs.get((name.stream, name.number + 1))
+    whole = OffsetRange(file=file.path, stream=name.stream, low=(name.number, 0), high=(name.number + 1, 0))
+    before = binlogs.get((name.stream, name.number - 1))
+    if before is not None and not is_proven_whole(before, here, is_checked_copy=log.archive.copy.is_set):
+        why = f"{before.path} has no end: it was copied while the server wrote it, or the server crashed"
+        whole = replace(whole, missing=why)
+    if here is None:
+        return [whole]
+    if not is_proven_whole(here, following, is_checked_copy=log.archive.copy.is_set):
+        whole = replace(whole, high=(name.number, here.complete_to))
+    mine = tuple(change for change in here.unfollowed if concerns(change, table))
+    if not mine:
+        return [whole]
+    first, last = min(change.start for change in mine), max(change.end for change in mine)
+    return [
+        replace(whole, high=(name.number, first)),
+        replace(whole, low=(name.number, last), missing=_unfollowed_text(mine, table)),
+    ]
+
+
+def _unfollowed_text(changes: Sequence[UnfollowedChange], table: TableName) -> str:
+    first, more = changes[0], len(changes) - 1
+    what = "a distributed transaction (XA) that is decided in another file" if first.tables is not None else "a statement and no rows"
+    text = f": {shortened(first.sql)}" if first.sql else ""
+    return f"{table} was changed by {what}{text}" + (f", and {more:,} more" if more else "")
 
 
 def unread(frame: DataFrame, read: Iterable[str], log: LogBatch, merged: Iterable[str]) -> DataFrame:

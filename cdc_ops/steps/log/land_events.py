@@ -90,7 +90,7 @@ def land_events(
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
         opened, plain = _opened(spark, operation, log, attempt, archive, readings)
         transactions = transactions_after(log, opened.files)
-        covers = covers_of_files(opened.files, names, are_checked_copies=log.archive.copy.is_set)
+        covers = covers_of_files(opened.files, log, operation.table)
         proven = after_reading(log, covers, table=str(operation.table))
         watch = watch_of(log, readings.known if readings else None)
         envelopes = _envelopes(spark, operation, log, opened, proven.merged)

@@ -7,7 +7,7 @@ now, as after any snapshot.
 
 from dataclasses import replace
 
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, PartitionWatermark, advanced
+from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, PartitionWatermark, Position, advanced
 from cdc_ops.steps.archive.gaps import can_heal
 from cdc_ops.steps.planning.reconcile import draft_comparison
 from cdc_ops.steps.planning.request import Draft, TableRequest
@@ -34,13 +34,21 @@ def draft_gap_recovery(request: TableRequest, before: ArchiveWatermark, gaps: tu
     first = {gap.stream: gap for gap in sorted(gaps, key=lambda gap: (gap.stream, gap.low), reverse=True)}.values()
     now = draft.operations[0].planned_at
     passed = tuple(
-        AcceptedGap(stream=gap.stream, low=gap.low, high=gap.high, who=_WHO, at=now, why="the table is compared with its source")
+        AcceptedGap(stream=gap.stream, low=gap.low, high=_behind(gap), who=_WHO, at=now, why="the table is compared with its source")
         for gap in first
     )
     after = advanced(
-        replace(before, gtids="", last_binlog=None), tuple(PartitionWatermark(stream=gap.stream, to=gap.high) for gap in first), passed
+        replace(before, gtids="", last_binlog=None), tuple(PartitionWatermark(stream=gap.stream, to=_behind(gap)) for gap in first), passed
     )
     operations = [replace(operation, after=replace(operation.after, archive=after)) for operation in draft.operations]
     told = "; ".join(map(str, first))
     alert = f"The archive of {request.table} has a gap: {told}. The table is compared with its source instead ('on_gap: reconcile')."
     return replace(draft, operations=tuple(operations), alert=alert)
+
+
+def _behind(gap: Gap) -> Position:
+    """Returns where the table goes on: behind the whole file if the gap lies within one, whose other events are older than the comparison.
+
+    Read again, they would set back rows that the missing change had changed.
+    """
+    return (gap.low[0] + 1, 0) if gap.is_within_a_file else gap.high

@@ -155,7 +155,7 @@ class _Table:
             plain=tuple(self._parts.plain),
             marked=tuple(self._parts.marked),
             table=self._file.table,
-            binlog=facts_of(self._file.path, self._binlog.scan),
+            binlog=facts_of(self._file.path, self._binlog.scan, self._binlog.undecided()),
         )
 
 
