@@ -41,8 +41,9 @@ def wait_for_group(session: MySQLSession) -> None:
     Raises:
         SourceError: it does not get there.
     """
+    patience = int(session.row("SELECT @@session.wait_timeout AS patience")["patience"])
     session.execute("SET SESSION group_replication_consistency = 'BEFORE', wait_timeout = 30")
     try:
         session.rows("SELECT COUNT(*) AS n FROM information_schema.innodb_metrics WHERE name = 'cdc-ops'")
     finally:
-        session.execute("SET SESSION group_replication_consistency = DEFAULT, wait_timeout = DEFAULT")
+        session.execute(f"SET SESSION group_replication_consistency = DEFAULT, wait_timeout = {patience}")
