@@ -387,3 +387,12 @@ def test_texts_are_read_as_the_server_reads_them_and_bytes_that_are_none_are_mar
     assert CHARSETS["utf8mb3"].decode("😀".encode()) == BadText("😀".encode(), "utf8mb3")
     assert CHARSETS["eucjpms"].decode(b"\x8f\xa2\xb7") == BadText(b"\x8f\xa2\xb7", "eucjpms")
     assert charset_of(9999) is None
+
+
+def test_system_versioning_that_begins_or_ends_in_the_log_is_a_change_that_cannot_be_followed() -> None:
+    for sql, kind in (
+        ("ALTER TABLE t ADD SYSTEM VERSIONING", StatementKind.CHANGE),
+        ("alter online table t add column a int, DROP SYSTEM VERSIONING", StatementKind.CHANGE),
+        ("CREATE TABLE t (a INT) WITH SYSTEM VERSIONING", StatementKind.DEFINITION),
+    ):
+        assert kind_of(sql) is kind

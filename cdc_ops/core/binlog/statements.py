@@ -50,6 +50,8 @@ _MOVES_PARTITIONS: Final = re.compile(
     r"ALTER\s.*?\b(?:(?:DROP|TRUNCATE|EXCHANGE|CONVERT|DISCARD|IMPORT)\s+(?:TABLE\s+)?PARTITION|(?:DISCARD|IMPORT)\s+TABLESPACE|CONVERT\s+TABLE)\b",
     re.DOTALL,
 )
+_VERSIONS: Final = re.compile(r"ALTER\s.*?\b(?:ADD|DROP)\s+SYSTEM\s+VERSIONING\b", re.DOTALL)
+"""Rows of MariaDB's binlogs mean something else from then on."""
 _XID: Final = re.compile(r"X'([0-9A-F]*)'\s*,\s*X'([0-9A-F]*)'\s*,\s*(\d+)", re.IGNORECASE)
 
 
@@ -65,7 +67,7 @@ def kind_of(sql: str) -> StatementKind:
     for pattern, kind in _FRAMES:
         if pattern.match(plain):
             return kind
-    if not _DEFINES.match(plain) or _FILLS.match(plain) or _MOVES_PARTITIONS.match(plain):
+    if not _DEFINES.match(plain) or _FILLS.match(plain) or _MOVES_PARTITIONS.match(plain) or _VERSIONS.match(plain):
         return StatementKind.CHANGE
     return StatementKind.DEFINITION
 

@@ -16,7 +16,8 @@ from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import Row
 
 _NOTHING: Final = "Nothing was read; the watermark stays."
-_BASE_TABLES: Final = ("BASE TABLE", "SYSTEM VERSIONED")
+_VERSIONED: Final = "SYSTEM VERSIONED"
+_BASE_TABLES: Final = ("BASE TABLE", _VERSIONED)
 _PLAIN_WEIGHTS: Final = re.compile(r"^(latin1_\w+|(utf8|utf8mb3|utf8mb4|ascii)_(general_ci|bin))$")
 _COLLATION: Final = re.compile(r"^\w+$")
 _OF_COLUMNS: Final = re.compile(r"^GRANT .*\bSELECT \(")
@@ -48,7 +49,8 @@ _TABLES: Final = _Listing(
 )
 _COLUMNS: Final = _Listing(
     select="SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
-    " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation, PRIVILEGES AS privileges"
+    " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation, PRIVILEGES AS privileges,"
+    " GENERATION_EXPRESSION AS generation"
     " FROM information_schema.columns",
     order="ORDINAL_POSITION",
 )
@@ -103,6 +105,7 @@ class Catalog:
             approximate_rows=int(facts["table_rows"] or 0),
             row_bytes=int(facts["row_bytes"] or 0),
             types=types,
+            versioned_until=_versioned_until(rows) if facts["table_type"] == _VERSIONED else "",
         )
 
     def traits(self, table: TableName) -> SourceTraits:
@@ -300,6 +303,11 @@ def normal_text(declared: str, collation: str, column: str, *, mariadb: bool) ->
     space = f"CONVERT(0x20 USING {collation.partition('_')[0]})"
     filled = f"RPAD({column}, {3 * kind.numbers[0]}, ' ')"
     return f"TRIM(TRAILING HEX(WEIGHT_STRING({space} COLLATE {collation})) FROM HEX(WEIGHT_STRING({filled} COLLATE {collation})))"
+
+
+def _versioned_until(rows: Iterable[Row]) -> str:
+    """Returns the column with the end of a row's time; one that the table does not declare is called `row_end`."""
+    return next((str(row["name"]) for row in rows if str(row["generation"] or "").upper() == "ROW END"), "row_end")
 
 
 def _is_usable(row: Row) -> bool:
