@@ -70,7 +70,7 @@ class GoldenGateJson:
                 ),
                 "transaction": F.try_element_at(record["tokens"], F.lit(_TRANSACTION)),
                 "source_time": values.instant(_moment(record["op_ts"]), options.time_zone or "UTC").value,
-                "position": F.struct(F.when(record["pos"].rlike(r"^\d{1,20}$"), record["pos"]).try_cast("decimal(20,0)").alias("pos")),
+                "position": F.struct(F.when(record["pos"].rlike(r"^\d{1,36}$"), record["pos"]).try_cast("decimal(36,0)").alias("pos")),
             },
         )
 

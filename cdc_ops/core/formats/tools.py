@@ -167,7 +167,7 @@ DTS_AVRO: Final = replace(
 GOLDENGATE: Final = FormatSpec(
     name="goldengate-json",
     tool="Oracle GoldenGate",
-    order=(OrderField(name="pos", type="decimal(20,0)", meaning="number of the trail file and place in it, 20 digits"),),
+    order=(OrderField(name="pos", type="decimal(36,0)", meaning="number of the trail file and place in it, 20 digits or more"),),
     images=RowImage.PARTIAL,
     marks=EventMarks(
         snapshot="not at all: an initial load comes as inserts",
