@@ -104,6 +104,20 @@ def test_rows_that_another_server_or_table_keeps_are_followed_by_no_bound(postgr
     assert union.warnings("both_of", keys=("id",), **WHOLE) == union.warnings("one", **WHOLE) == ()
 
 
+def test_a_system_versioned_table_is_refused_where_its_log_is_followed_and_read_as_it_is_now(mariadb: MariaDBServer) -> None:
+    tables = Tables(
+        mariadb,
+        "CREATE TABLE implied (id INT PRIMARY KEY, t VARCHAR(20)) WITH SYSTEM VERSIONING",
+        "CREATE TABLE declared (id INT PRIMARY KEY, a TIMESTAMP(6) GENERATED ALWAYS AS ROW START,"
+        " b TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (a, b)) WITH SYSTEM VERSIONING",
+        "CREATE TABLE plain (id INT PRIMARY KEY)",
+    )
+    for table in ("implied", "declared"):
+        assert f"{table} is system-versioned" in tables.refusal(table, **LOG)
+        assert tables.warnings(table, **WHOLE) == ()
+    assert tables.warnings("plain", **LOG) == ()
+
+
 FAMILY = (
     "CREATE TABLE parent (id INT PRIMARY KEY)",
     "CREATE TABLE child (id INT PRIMARY KEY, p INT, updated_at TIMESTAMP(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (updated_at),"

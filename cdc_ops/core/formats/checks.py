@@ -121,20 +121,9 @@ def check_format(spec: FormatSpec, options: FormatOptions, schema: TableSchema, 
     problems: list[ConfigError | SourceTableError] = [*_unknown(spec, options)]
     if not names:
         problems.append(_keyless(schema))
-    if schema.versioned_until:
-        problems.append(_versioned(schema))
     problems += _as_errors(spec, str(schema.table), list(losses(spec, options, schema)))
     problems += _of_columns(spec, options, schema)
     _raise(spec, schema, problems)
-
-
-def _versioned(schema: TableSchema) -> SourceTableError:
-    return SourceTableError(
-        f"{schema.table} is system-versioned (WITH SYSTEM VERSIONING), and change events do not tell its rows from those of the past.",
-        why="MariaDB logs rows of the past as inserts, and a delete as an update.",
-        data=_NOTHING_DONE,
-        next="Read the table with 'method: query'.",
-    )
 
 
 def _raise(spec: FormatSpec, schema: TableSchema | None, problems: list[ConfigError | SourceTableError]) -> None:

@@ -40,6 +40,7 @@ class SourceTraits:
         actions: Foreign keys by which the server changes its rows.
         actions_logged: The server's log has what these change.
         actions_stamped: What these change passes through triggers and `ON UPDATE CURRENT_TIMESTAMP`, as statements do.
+        versioned: It keeps rows of the past beside the present ones (MariaDB, WITH SYSTEM VERSIONING), and logs both.
     """
 
     children: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class SourceTraits:
     actions: tuple[ForeignKeyAction, ...] = ()
     actions_logged: bool = True
     actions_stamped: bool = True
+    versioned: bool = False
 
 
 PLAIN = SourceTraits()

@@ -98,8 +98,6 @@ class TableSchema:
         approximate_rows: The source's own estimate, 0 if it has none.
         row_bytes: Bytes that the source stores for a row on average, indexes left out; 0 if it does not know.
         types: What becomes of values that no stored type holds.
-        versioned_until: Of a system-versioned table of MariaDB: its column with the end of a row's time, whether the table shows
-            it or not; its binlog has rows of the past too. "" for other tables.
     """
 
     table: TableName
@@ -109,7 +107,6 @@ class TableSchema:
     approximate_rows: int = 0
     row_bytes: int = 0
     types: TypePolicies = DEFAULT_TYPES
-    versioned_until: str = ""
 
     def relaxed(self, types: TypePolicies) -> "TableSchema":
         """Returns the schema with the policy `null` where it has `fail` and `types` has `null`; reading and storing stay the same."""

@@ -49,8 +49,7 @@ _TABLES: Final = _Listing(
 )
 _COLUMNS: Final = _Listing(
     select="SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS declared,"
-    " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation, PRIVILEGES AS privileges,"
-    " GENERATION_EXPRESSION AS generation"
+    " IS_NULLABLE AS nullable, EXTRA AS extra, COLUMN_DEFAULT AS preset, COLLATION_NAME AS collation, PRIVILEGES AS privileges"
     " FROM information_schema.columns",
     order="ORDINAL_POSITION",
 )
@@ -105,7 +104,6 @@ class Catalog:
             approximate_rows=int(facts["table_rows"] or 0),
             row_bytes=int(facts["row_bytes"] or 0),
             types=types,
-            versioned_until=_versioned_until(rows) if facts["table_type"] == _VERSIONED else "",
         )
 
     def traits(self, table: TableName) -> SourceTraits:
@@ -114,7 +112,8 @@ class Catalog:
         InnoDB carries out foreign keys beneath the binlog, triggers and ON UPDATE CURRENT_TIMESTAMP. From MySQL 9.6 on, the SQL layer does
         it, and the binlog has it (tried on 9.7.4; the stamps stay all the same), unless innodb_native_foreign_keys is ON.
         """
-        engine = str(self._table_row(table)["engine"] or "")
+        facts = self._table_row(table)
+        engine = str(facts["engine"] or "")
         actions = tuple(
             ForeignKeyAction(
                 name=row["name"], parent=row["parent"], on_delete=_action(row["on_delete"]), on_update=_action(row["on_update"])
@@ -128,6 +127,7 @@ class Catalog:
             actions=actions,
             actions_logged=not actions or self._logs_foreign_keys(),
             actions_stamped=not actions,
+            versioned=facts["table_type"] == _VERSIONED,
         )
 
     def _logs_foreign_keys(self) -> bool:
@@ -303,11 +303,6 @@ def normal_text(declared: str, collation: str, column: str, *, mariadb: bool) ->
     space = f"CONVERT(0x20 USING {collation.partition('_')[0]})"
     filled = f"RPAD({column}, {3 * kind.numbers[0]}, ' ')"
     return f"TRIM(TRAILING HEX(WEIGHT_STRING({space} COLLATE {collation})) FROM HEX(WEIGHT_STRING({filled} COLLATE {collation})))"
-
-
-def _versioned_until(rows: Iterable[Row]) -> str:
-    """Returns the column with the end of a row's time; one that the table does not declare is called `row_end`."""
-    return next((str(row["name"]) for row in rows if str(row["generation"] or "").upper() == "ROW END"), "row_end")
 
 
 def _is_usable(row: Row) -> bool:

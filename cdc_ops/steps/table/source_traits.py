@@ -26,6 +26,13 @@ def check_traits(config: TableConfig, schema: TableSchema, traits: SourceTraits)
             data=_NOTHING,
             next=f"ALTER TABLE {schema.table} SET LOGGED at the source, or read it with 'method: query'.",
         )
+    if log and traits.versioned:
+        raise SourceTableError(
+            f"{schema.table} is system-versioned (WITH SYSTEM VERSIONING), and change events do not tell its rows from those of the past.",
+            why="MariaDB logs rows of the past as inserts, and a delete as an update.",
+            data=_NOTHING,
+            next="Read the table with 'method: query'.",
+        )
     return (*_children_warning(config, traits), *_action_warnings(config, traits, log=log))
 
 
