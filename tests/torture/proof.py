@@ -78,7 +78,7 @@ HUNTS: Final = (
         name="decimal-bounds",
         words="bounds of decimals in the log pass through binary floating point",
         where=_PG,
-        only=("decimal key", "native"),
+        only=("decimal key", "native", "plain values"),
         sign="minValues|maxValues",
         never=(*_PLAIN, "partitioned lake"),
     ),
@@ -120,6 +120,14 @@ HUNTS: Final = (
         where=_PG,
         only=("partial grant",),
         sign="broken|column:|exit|Py4J",
+        never=_PLAIN,
+    ),
+    Hunt(
+        name="unseen-column",
+        words="a column that the login may not read, and that the catalog therefore does not show",
+        where=_MA,
+        only=("partial grant",),
+        sign="column:",
         never=_PLAIN,
     ),
     Hunt(

@@ -43,6 +43,9 @@ _BAD_CURSORS: Final = {
 }
 _HISTORIES: Final = (("soft", 0.25, "deletes", "soft"), ("scd2", 0.12, "stored_as_scd_type", 2), ("ignore", 0.08, "deletes", "ignore"))
 
+_NOT_IN_BINLOGS: Final = ("inet6",)
+"""Kinds that docs/formats/mysql-binlog.md says cannot be read."""
+
 _MORE: Final = {
     "dec38": tuple(f"{number * 12345678901234}.{number * 987654321987654:018}" for number in range(1, 20)),
     "dec18": tuple(f"{number * 5123456789012}.{number * 397:04}" for number in range(1, 20)),
@@ -68,7 +71,8 @@ class Wish:
 
 def random_table(wish: Wish, number: int) -> Table:
     """Returns a table with columns, key, cursor, policy, and special features."""
-    numbers, kinds = wish.numbers, KINDS[wish.server]
+    numbers = wish.numbers
+    kinds = {name: kind for name, kind in KINDS[wish.server].items() if wish.method == "query" or name not in _NOT_IN_BINLOGS}
     names = _column_names(wish)
     key_columns = _keys(wish, kinds, names)
     columns = [*key_columns, *(_column(wish, names.pop(), name) for name in numbers.sample(sorted(kinds), numbers.randint(1, 6)))]
