@@ -11,7 +11,19 @@ from tests.torture.inside import inside
 from tests.torture.play import Player
 from tests.torture.script import script_of
 
-NEVER = ("kill", "binlog reset", "globals", "bystander", "early copy", "inherited", "endless cursor", "bad keys", "cascade", "versioned")
+NEVER = (
+    "kill",
+    "binlog reset",
+    "globals",
+    "bystander",
+    "early copy",
+    "inherited",
+    "endless cursor",
+    "bad keys",
+    "cascade",
+    "versioned",
+    "partial grant",
+)
 """What the other tests of the process would not survive, and what has tests of its own."""
 
 
