@@ -121,13 +121,13 @@ def kept_up(
 
 
 def test_optimize_writes_again_the_files_that_the_plan_names_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
-    path, policy = f"{tmp_path}/t", MaintenancePolicy(min_small_files=4, target_file_bytes=4 << 20)
-    grown(spark, path, (0, 40_000), (100_000, 42_000), *((1_000_001 + number, 1) for number in range(5)))
-    spark.sql(f"DELETE FROM delta.`{path}` WHERE id < 39000 OR id % 20 = 0").collect()
+    path, policy = f"{tmp_path}/t", MaintenancePolicy(min_small_files=4, target_file_bytes=16 << 20)
+    grown(spark, path, (0, 160_000), (400_000, 168_000), *((1_000_001 + number, 1) for number in range(5)))
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id < 156000 OR id % 20 = 0").collect()
     plan, after = kept_up(spark, path, policy)
     [rewrite] = plan.rewrites
     assert (rewrite.files, rewrite.small_files, after.files) == (6, 5, 2), "the small ones, and the one of deleted rows beside them"
-    assert (after.deleted_rows, after.rows) == (2_100, 42_000 + 950 + 5)
+    assert (after.deleted_rows, after.rows) == (8_400, 168_000 + 3_800 + 5)
     assert not chosen(OPTIMIZE, path, policy).optimize, "nothing more is worth it"
 
 
