@@ -18,9 +18,9 @@ POSTGRES = postgres_session.PostgresAddress("postgresql://cdc:pw@db.example:5432
 @pytest.mark.parametrize(
     ("codes", "kind"),
     [
-        ((2002, 2003, 2006, 2013, 1053, 1077, 1079, 3032, 1152, 1158, 1159, 1184, 1927, 3169, 4031), SourceUnreachableError),
+        ((2002, 2003, 2006, 2013, 1053, 1077, 1079, 3032, 1047, 1152, 1158, 1159, 1184, 1927, 3169, 4031), SourceUnreachableError),
         ((1040, 1041, 1203), SourceUnreachableError),
-        ((1317, 1969, 3024, 1205, 1213), SourceInterruptedError),
+        ((1317, 1969, 3024, 1205, 1213, 3797), SourceInterruptedError),
         ((1045, 1142, 1227), SourceAccessError),
         ((1054, 1146), SourceTableError),
         ((1064,), SourceError),

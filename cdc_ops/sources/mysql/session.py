@@ -1,6 +1,7 @@
 """A session on a MySQL or MariaDB server, read-only, in UTC; and what its errors mean."""
 
 import ssl
+import time
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,7 +30,12 @@ READ_TIMEOUT_SECONDS: Final = 900
 _WORD: Final = 1 << 32
 """Servers greet with the last 32 bits of a connection's number."""
 
-CAUSAL_WAIT: Final = " /*!80014 , group_replication_consistency = 'BEFORE' */ /*M! , wsrep_sync_wait = 1 */"
+CAUSAL_PATIENCE_SECONDS: Final = 600
+"""How long a read waits for other members of a replication group; the server measures it by the session's `wait_timeout`."""
+
+CAUSAL_WAIT: Final = (
+    f" /*!80014 , group_replication_consistency = 'BEFORE', wait_timeout = {CAUSAL_PATIENCE_SECONDS} */ /*M! , wsrep_sync_wait = 1 */"
+)
 """What each session sets besides that reads rows where several nodes write: a read waits until this node has applied what was ordered
 before it. A wait that takes too long is an error of the statement."""
 
@@ -43,11 +49,12 @@ _UNREACHABLE: Final = frozenset(
     (
         *(2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055),  # of the client
         *(1053, 1077, 1079, 3032),  # the server stops, or is in offline mode
+        1047,  # a node of Galera that is not in step with its cluster
         *(1152, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031),  # the server ended the connection, or was told to
     )
 )
-_INTERRUPTED: Final = frozenset((1205, 1213, 1317, 1969, 3024))
-"""A statement was killed, waited too long for a lock, was the victim of a deadlock, or ran longer than it may."""
+_INTERRUPTED: Final = frozenset((1205, 1213, 1317, 1969, 3024, 3797))
+"""A statement was killed, waited too long for a lock or for other nodes, was the victim of a deadlock, or ran longer than it may."""
 _BUSY: Final = frozenset((1040, 1041, 1135, 1203, 1226))
 _TABLE: Final = frozenset((1049, 1054, 1146, 1932))
 _TLS: Final = 2026
@@ -118,12 +125,20 @@ class MySQLSession(SqlSession):
         self.address = address
         self.version = ""
         self.is_relayed = False
+        self._used = 0.0
 
     @property
     def is_mariadb(self) -> bool:
         """True if the server is a MariaDB; opens the connection."""
         self._connected()
         return "mariadb" in self.version.lower()
+
+    def _connected(self) -> Connection:
+        # The server ends a session that waits for nodes after a shorter silence than others.
+        if self.address.waits_for_nodes and time.monotonic() - self._used > CAUSAL_PATIENCE_SECONDS / 2:
+            self.close()
+        self._used = time.monotonic()
+        return super()._connected()
 
     def _prepare(self, connection: Connection) -> None:
         connection.exec_driver_sql(self.address.session_settings)
