@@ -20,7 +20,6 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import store_options
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.formats.feed.statement_tables import concerns
 from cdc_ops.formats.files.containers import open_files
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile
 from cdc_ops.formats.files.local_rows import local_rows
@@ -134,7 +133,7 @@ def _covers_of_binlog(
         return [whole]
     if not is_proven_whole(here, following, is_checked_copy=log.archive.copy.is_set):
         whole = replace(whole, high=(name.number, here.complete_to))
-    mine = tuple(change for change in here.unfollowed if concerns(change, table))
+    mine = _of_table(here.unfollowed, table)
     if not mine:
         return [whole]
     first, last = min(change.start for change in mine), max(change.end for change in mine)
@@ -142,6 +141,14 @@ def _covers_of_binlog(
         replace(whole, high=(name.number, first)),
         replace(whole, low=(name.number, last), missing=_unfollowed_text(mine, table)),
     ]
+
+
+def _of_table(changes: Sequence[UnfollowedChange], table: TableName) -> tuple[UnfollowedChange, ...]:
+    if not changes:
+        return ()
+    from cdc_ops.formats.feed.statement_tables import concerns  # brings a parser of SQL, which few batches need
+
+    return tuple(change for change in changes if concerns(change, table))
 
 
 def _unfollowed_text(changes: Sequence[UnfollowedChange], table: TableName) -> str:
