@@ -349,7 +349,7 @@ def test_what_is_said_of_changed_declarations_needs_no_database() -> None:
 
 def test_every_method_that_would_ask_refuses(file: Path) -> None:
     source: Any = open_source(load_pipeline(file, {}).source, "")
-    asking = {name for name in vars(DeclaredSource) if not name.startswith("_")} - {"tables", "schema", "now", "close"}
+    asking = {name for name in vars(DeclaredSource) if not name.startswith("_")} - {"tables", "schema", "traits", "now", "close"}
     assert len(asking) > 15
     for name in asking:
         needed = [one for one in inspect.signature(getattr(source, name)).parameters.values() if one.default is one.empty]
