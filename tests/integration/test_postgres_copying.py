@@ -89,13 +89,14 @@ def test_an_error_of_a_late_row_is_the_servers_own(postgres: PostgresServer) -> 
     assert not caught.value.retryable
 
 
-def test_a_limit_on_the_time_of_statements_ends_it_by_name(postgres: PostgresServer) -> None:
+def test_a_limit_of_the_role_on_the_time_of_statements_does_not_end_it(postgres: PostgresServer) -> None:
     postgres.execute(f"ALTER ROLE {postgres.user} SET statement_timeout = '700ms'")
     try:
+        with psycopg.connect(url(postgres)) as other, pytest.raises(psycopg.errors.QueryCanceled):
+            other.execute("SELECT pg_sleep(2)")
         batches, _ = begun(postgres)
         time.sleep(1)
-        with pytest.raises(SourceInterruptedError, match="statement timeout"):
-            rest(batches)
+        assert rest(batches) > 0
     finally:
         postgres.execute(f"ALTER ROLE {postgres.user} RESET statement_timeout")
 
