@@ -17,6 +17,7 @@ the first kind and fails at once on the second.
     |   |-- SourceAccessError      login or grant
     |   |-- SourceTableError       table, key or cursor column missing or unusable
     |   |-- SchemaChangedError     columns or keys changed in a way that the table's policy does not follow
+    |   |-- TableReplacedError     another table has taken the name of the one that was copied
     |   |-- CursorRegressionError  the source's clock or counter went back
     |   `-- ArchiveError             an archive of change files is incomplete or unreadable
     |       |-- ArchiveUnreachableError (retryable)
@@ -163,6 +164,10 @@ class SourceTableError(SourceError):
 
 class SchemaChangedError(SourceError):
     """Columns or keys changed at the source, and the table's policy does not follow the change."""
+
+
+class TableReplacedError(SourceError):
+    """The table at the source is another one than the one that was copied under its name."""
 
 
 class CursorRegressionError(SourceError):

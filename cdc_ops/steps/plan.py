@@ -47,6 +47,7 @@ from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import is_silent, still_told
 from cdc_ops.steps.table.catalog import catalog_entries
+from cdc_ops.steps.table.identity import check_identity
 from cdc_ops.steps.table.layout import layout_warnings
 from cdc_ops.steps.table.missing_tables import find_absence, returned_warnings
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
@@ -264,9 +265,11 @@ def plan_new(
     Raises:
         CdcError: as for `plan_table`.
     """
-    state = base.state
-    source_table = apply_schema_policy(read_source_table(context.pipeline, source, config), base.head, request)
-    table_request = _table_request(context, source, request, source_table, projected(state, unfinished))
+    state, after = base.state, projected(base.state, unfinished)
+    source_table = read_source_table(context.pipeline, source, config)
+    replaced = check_identity(source_table, after, request)
+    source_table = apply_schema_policy(source_table, base.head, request)
+    table_request = _table_request(context, source, request, source_table, after)
     new = draft_operations(table_request)
     return TablePlan(
         config=config,
@@ -278,6 +281,7 @@ def plan_new(
             *foreign_warnings(base.head),
             *layout_warnings(config, base.head),
             *returned_warnings(state),
+            *replaced,
             *source_table.warnings,
             *key_warnings(source_table, state),
             *event_key_warnings(source_table),

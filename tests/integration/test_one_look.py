@@ -21,7 +21,7 @@ from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
-from cdc_ops.errors import JobLostError
+from cdc_ops.errors import JobLostError, TableReplacedError
 from cdc_ops.sources.sql.one_look import WaitingSession
 from cdc_ops.sources.sql.session import SqlSession
 from cdc_ops.state.db import schema
@@ -179,6 +179,25 @@ def test_only_tables_with_news_are_planned_alone_and_one_that_fails_holds_no_oth
     assert "no Spark here" in failed["t01"]
     idle = [run.table.name for run in report.runs if run.status is TableRunStatus.IDLE]
     assert idle == [name for name in names if name not in failed]
+
+
+def test_another_table_under_the_name_of_an_idle_one_is_noticed_by_the_look(world: World) -> None:
+    create(world, 10)
+    source = world._connect(world.pipeline.source)
+    identity = source.traits(world.name("t03")).identity
+    source.close()
+    with closing(open_store(world.ledger)) as store:
+        lease = store.acquire("shop", world.name("t03"), "test", ttl=timedelta(minutes=1), live=True)
+        before = replace(identity, made="1" if identity.exact else "2020-01-01 00:00:00")
+        store.replace_state(lease, replace(store.table_state("shop", world.name("t03")), identity=before))
+        store.release(lease)
+    report = world.run(execute_with=no_spark)
+    refused = [(failure.config.table.name, type(failure.error)) for failure in report.failures]
+    warned = [text for text in report.warnings if "made anew or rebuilt" in text]
+    if isinstance(world.server, PostgresServer):
+        assert (refused, warned) == ([("t03", TableReplacedError)], [])
+    else:
+        assert (refused, [text.partition(": ")[0] for text in warned]) == ([], [str(world.name("t03"))])
 
 
 def test_a_table_that_somebody_had_during_the_look_is_planned_again_under_its_lease(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.table_progress import NO_PROGRESS, TableProgress
 from cdc_ops.core.schema.collated_keys import rules_of
+from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import TableName
 
 
@@ -25,6 +26,7 @@ class RecordedColumns:
         deleted_column: Column that marks deleted rows, "" if they are deleted.
         key_rules: For key columns that stand for loosely compared ones, their name and the source's rule, e.g. a collation.
         own: What the columns of the table are called that the source has not.
+        identity: The table at the source of which these are the rows.
     """
 
     keys: tuple[str, ...] = ()
@@ -33,6 +35,7 @@ class RecordedColumns:
     deleted_column: str = ""
     key_rules: tuple[tuple[str, str], ...] = ()
     own: MetadataColumns = DEFAULT_COLUMNS
+    identity: TableIdentity = NO_IDENTITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,7 @@ def commit_record(
             deleted_column=operation.apply.deleted_column,
             key_rules=rules_of(operation.source.schema),
             own=operation.apply.stored_as.own,
+            identity=operation.source.identity,
         ),
         approval=operation.approval,
     )

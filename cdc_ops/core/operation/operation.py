@@ -16,6 +16,7 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.log_batch import LOG_COLUMNS
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
 from cdc_ops.core.operation.table_progress import TableProgress
+from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 
 
@@ -75,12 +76,14 @@ class SourceColumns:
         cursor: The table's cursor.
         hidden: What is read besides the columns because changes are ordered or deleted by it; it is not stored.
         fingerprint: Of the source's schema, with the source's own types.
+        identity: The table of which the lake has the rows once the operation has committed.
     """
 
     schema: TableSchema
     cursor: Cursor
     hidden: tuple[Column, ...] = ()
     fingerprint: str = ""
+    identity: TableIdentity = NO_IDENTITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

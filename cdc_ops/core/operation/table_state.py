@@ -18,6 +18,7 @@ from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, La
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.table_progress import NO_PROGRESS, SnapshotProgress, TableProgress
+from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
 
@@ -39,6 +40,7 @@ class TableState:
             next plan.
         compared_at: Of a table without cursor, which is compared as a whole: up to when it has been, UTC. Its watermark never moves.
         missing_since: When a run first found that the source does not show the table any more, None while it does.
+        identity: The table at the source of which the lake has the rows.
     """
 
     JSON_INLINE: ClassVar[tuple[str, ...]] = ("progress",)
@@ -54,6 +56,7 @@ class TableState:
     readings: CounterSamples | None = None
     compared_at: datetime | None = None
     missing_since: datetime | None = None
+    identity: TableIdentity = NO_IDENTITY
 
     @property
     def phase(self) -> "Phase":
@@ -126,6 +129,7 @@ def committed(state: TableState, operation: Operation, delta_version: int, archi
         scanned_to=operation.after.watermark if live else state.scanned_to,
         delta_version=delta_version,
         compared_at=_compared_at(state, operation),
+        identity=operation.source.identity,
     )
 
 
@@ -152,7 +156,13 @@ def adopted(state: TableState, record: CommitRecord, record_version: int) -> Tab
 
     Its number was burnt already, the watermark stays.
     """
-    return replace(state, committed_op_seq=record.op_seq, operation_id=record.operation_id, delta_version=record_version)
+    return replace(
+        state,
+        committed_op_seq=record.op_seq,
+        operation_id=record.operation_id,
+        delta_version=record_version,
+        identity=record.columns.identity,
+    )
 
 
 def abandoned(state: TableState, operation: Operation) -> TableState:
@@ -178,6 +188,7 @@ def unchanged(state: TableState, operation: Operation) -> TableState:
     if not isinstance(operation.read, CompareRead) or state.op_seq != operation.op_seq - 1:
         raise _stale(state, operation)
     progress = replace(state.progress, fresh_at=operation.after.fresh_at or state.progress.fresh_at)
+    state = replace(state, identity=operation.source.identity)
     return replace(state, op_seq=operation.op_seq, progress=progress, compared_at=_compared_at(state, operation))
 
 
@@ -210,6 +221,7 @@ def rebuilt(record: CommitRecord, delta_version: int, *, txn_version: int | None
         progress=record.progress,
         scanned_to=record.progress.watermark,
         delta_version=delta_version,
+        identity=record.columns.identity,
     )
 
 

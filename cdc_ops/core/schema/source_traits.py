@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignKeyAction:
@@ -41,6 +43,7 @@ class SourceTraits:
         actions_logged: The server's log has what these change.
         actions_stamped: What these change passes through triggers and `ON UPDATE CURRENT_TIMESTAMP`, as statements do.
         versioned: It keeps rows of the past beside the present ones (MariaDB, WITH SYSTEM VERSIONING), and logs both.
+        identity: What tells it from other tables that have had its name.
     """
 
     children: tuple[str, ...] = ()
@@ -50,6 +53,7 @@ class SourceTraits:
     actions_logged: bool = True
     actions_stamped: bool = True
     versioned: bool = False
+    identity: TableIdentity = NO_IDENTITY
 
 
 PLAIN = SourceTraits()

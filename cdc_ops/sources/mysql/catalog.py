@@ -7,6 +7,7 @@ from typing import Final
 
 from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
 from cdc_ops.core.schema.source_traits import ForeignKeyAction, SourceTraits
+from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import TypePolicies
 from cdc_ops.errors import SourceTableError
@@ -44,7 +45,8 @@ class _Listing:
 
 _TABLES: Final = _Listing(
     select="SELECT TABLE_SCHEMA AS table_schema, TABLE_NAME AS table_name, TABLE_TYPE AS table_type, TABLE_ROWS AS table_rows,"
-    " AVG_ROW_LENGTH AS row_bytes, ENGINE AS engine FROM information_schema.tables",
+    " AVG_ROW_LENGTH AS row_bytes, ENGINE AS engine, CREATE_TIME AS made, @@hostname AS host, @@server_id AS server_id"
+    " FROM information_schema.tables",
     order="TABLE_NAME",
 )
 _COLUMNS: Final = _Listing(
@@ -128,6 +130,7 @@ class Catalog:
             actions_logged=not actions or self._logs_foreign_keys(),
             actions_stamped=not actions,
             versioned=facts["table_type"] == _VERSIONED,
+            identity=_identity(facts),
         )
 
     def _logs_foreign_keys(self) -> bool:
@@ -267,6 +270,13 @@ class CatalogOfMany(Catalog):
 
 def _is(table: TableName, row: Row) -> bool:
     return (row["table_schema"], row["table_name"]) == (table.schema, table.name)
+
+
+def _identity(facts: Row) -> TableIdentity:
+    """Returns when a table was made or rebuilt: each server of a cluster has a time of its own, and no other fact is without grants."""
+    if facts["made"] is None:
+        return NO_IDENTITY
+    return TableIdentity(made=str(facts["made"]), server=f"{facts['host']}/{facts['server_id']}")
 
 
 def _loose(declared: str, collation: str) -> str:

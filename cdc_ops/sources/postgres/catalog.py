@@ -5,6 +5,7 @@ from typing import Final
 
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.source_traits import SourceTraits
+from cdc_ops.core.schema.table_identity import TableIdentity
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import TypePolicies
 from cdc_ops.errors import SourceTableError
@@ -162,6 +163,8 @@ class PostgresCatalog:
             children=tuple(facts["children"]),
             elsewhere=f"another server (foreign tables among its partitions: {foreign})" if foreign else "",
             unlogged=bool(facts["unlogged"]),
+            # It stays through ALTER, TRUNCATE and VACUUM FULL, and on replicas.
+            identity=TableIdentity(made=str(facts["id"]), exact=True),
         )
 
     def sequence(self, table: TableName, column: str) -> str | None:

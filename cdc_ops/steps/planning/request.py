@@ -14,13 +14,15 @@ from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
-from cdc_ops.core.operation.reads import ArchiveRead, Read, WindowRead
-from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.reads import ArchiveRead, CompareRead, Read, WindowRead
+from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import CHANGE_FEED, Method
+from cdc_ops.core.reconcile.diff import CompareLevel
+from cdc_ops.core.schema.table_identity import identity_after
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.sources.base import Source
@@ -144,7 +146,11 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
             version=state.delta_version,
         ),
         source=SourceColumns(
-            schema=source_table.schema, cursor=source_table.cursor, hidden=source_table.hidden, fingerprint=source_table.fingerprint
+            schema=source_table.schema,
+            cursor=source_table.cursor,
+            hidden=source_table.hidden,
+            fingerprint=source_table.fingerprint,
+            identity=identity_after(state.identity, source_table.identity, whole=_is_whole(request.run, read)),
         ),
         before=state.progress.position,
         after=state.progress.position,
@@ -152,6 +158,13 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
         read=read,
         approval=request.run.approval,
     )
+
+
+def _is_whole(run: RunRequest, read: Read) -> bool:
+    """True for what reads all rows, or compares all of their values; another table may have the same keys."""
+    if isinstance(read, CompareRead):
+        return read.compare.scope is None and read.compare.strength is not CompareLevel.KEYS
+    return run.mode is ResyncMode.FULL
 
 
 def _apply_spec(request: TableRequest) -> ApplySpec:

@@ -9,6 +9,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.collated_keys import source_names
 from cdc_ops.core.schema.schema_evolution import SchemaChange
+from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import widened
 from cdc_ops.core.text import did_you_mean
@@ -34,6 +35,7 @@ class SourceTable:
         stored_as: How the table is stored.
         hidden: Columns that are read and not stored.
         stored: Columns that the lake has and the source has not.
+        identity: What tells the table from others that have had its name; not known where no cursor follows its rows.
     """
 
     pipeline: Pipeline
@@ -48,6 +50,7 @@ class SourceTable:
     stored_as: TableStorage = LATEST
     hidden: tuple[Column, ...] = ()
     stored: tuple[str, ...] = ()
+    identity: TableIdentity = NO_IDENTITY
 
     @property
     def keys_are_primary(self) -> bool:
@@ -85,7 +88,8 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     ):
         if condition:
             check_condition(name, condition, schema.extended(hidden).names)
-    told = check_traits(config, schema, source.traits(schema.table))
+    traits = source.traits(schema.table)
+    told = check_traits(config, schema, traits)
     cursor, warnings = Cursor(columns=()), tuple[str, ...]()
     if settings.load.cursor and settings.method is not Method.LOG:
         cursor, warnings = source.cursor(schema, settings.load.cursor)
@@ -93,7 +97,7 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     source_table = SourceTable(
         pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=(*told, *warnings), stored_as=stored
     )
-    return replace(source_table, hidden=hidden)
+    return replace(source_table, hidden=hidden, identity=traits.identity if cursor.columns else NO_IDENTITY)
 
 
 def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:
