@@ -16,12 +16,14 @@ class TableIdentity:
     Args:
         made: Postgres: the table's oid. MySQL, MariaDB: when it was made or rebuilt, UTC. "" = not known.
         server: The only server on which `made` can be compared; "" = wherever the table is.
-        exact: Another `made` is another table. If not, it may also be the same table, rebuilt.
+        exact: Another `made` is another table. If not, it may also be the same table, altered.
+        number: InnoDB's number of the table on that server, which stays through what alters it in place; "" = not known.
     """
 
     made: str = ""
     server: str = ""
     exact: bool = False
+    number: str = ""
 
 
 NO_IDENTITY: Final = TableIdentity()
@@ -47,7 +49,9 @@ def compare_identity(recorded: TableIdentity, present: TableIdentity) -> Samenes
         return Sameness.SAME
     if present.exact:
         return Sameness.OTHER
-    return Sameness.UNSURE if recorded.server == present.server else Sameness.UNKNOWN
+    if recorded.server != present.server:
+        return Sameness.UNKNOWN
+    return Sameness.SAME if recorded.number and recorded.number == present.number else Sameness.UNSURE
 
 
 def identity_after(recorded: TableIdentity, present: TableIdentity, *, whole: bool) -> TableIdentity:

@@ -21,6 +21,7 @@ _VERSIONED: Final = "SYSTEM VERSIONED"
 _BASE_TABLES: Final = ("BASE TABLE", _VERSIONED)
 _PLAIN_WEIGHTS: Final = re.compile(r"^(latin1_\w+|(utf8|utf8mb3|utf8mb4|ascii)_(general_ci|bin))$")
 _COLLATION: Final = re.compile(r"^\w+$")
+_PLAIN_NAME: Final = re.compile(r"^[A-Za-z0-9_]+$")
 _OF_COLUMNS: Final = re.compile(r"^GRANT .*\bSELECT \(")
 """A line of `SHOW GRANTS`, which has what active roles give too, that grants the columns of a table one by one."""
 _OWN_SCHEMAS: Final = ("mysql", "information_schema", "performance_schema", "sys")
@@ -130,8 +131,28 @@ class Catalog:
             actions_logged=not actions or self._logs_foreign_keys(),
             actions_stamped=not actions,
             versioned=facts["table_type"] == _VERSIONED,
-            identity=_identity(facts),
+            identity=self._identity(facts),
         )
+
+    def _identity(self, facts: Row) -> TableIdentity:
+        """Returns when a table was made, altered or rebuilt, and InnoDB's number of it, if the user may see it (PROCESS)."""
+        if facts["made"] is None:
+            return NO_IDENTITY
+        table = TableName(schema=facts["table_schema"], name=facts["table_name"])
+        # InnoDB writes other names in another way, and has partitions in place of their table.
+        known = str(facts["engine"]).lower() == "innodb" and _PLAIN_NAME.match(table.schema) and _PLAIN_NAME.match(table.name)
+        number = self._numbers(table).get(f"{table.schema}/{table.name}", "") if known else ""
+        return TableIdentity(made=str(facts["made"]), server=f"{facts['host']}/{facts['server_id']}", number=number)
+
+    def _numbers(self, table: TableName) -> dict[str, str]:
+        """Returns InnoDB's numbers of tables, the given one among them; none without the grant."""
+        return self._read_numbers((table,))
+
+    def _read_numbers(self, tables: tuple[TableName, ...]) -> dict[str, str]:
+        listing = "innodb_sys_tables" if self._session.is_mariadb or self._session.version.startswith("5.") else "innodb_tables"
+        names = ", ".join(self._dialect.text(f"{table.schema}/{table.name}") for table in tables)
+        sql = f"SELECT NAME AS name, TABLE_ID AS number FROM information_schema.{listing} WHERE NAME IN ({names})"
+        return {row["name"]: str(row["number"]) for row in self._session.rows_if_allowed(sql) or ()}
 
     def _logs_foreign_keys(self) -> bool:
         found = self._session.rows("SHOW VARIABLES LIKE 'innodb_native_foreign_keys'")
@@ -248,11 +269,17 @@ class CatalogOfMany(Catalog):
         super().__init__(session, dialect)
         self._tables = tables
         self._found: dict[_Listing, dict[TableName, list[Row]]] = {}
+        self._known_numbers: dict[str, str] | None = None
 
     def _rows(self, listing: "_Listing", table: TableName) -> list[Row]:
         if listing not in self._found:
             self._found[listing] = self._read(listing)
         return self._found[listing].get(table, [])
+
+    def _numbers(self, table: TableName) -> dict[str, str]:
+        if self._known_numbers is None:
+            self._known_numbers = self._read_numbers(self._tables)
+        return self._known_numbers
 
     def _read(self, listing: "_Listing") -> dict[TableName, list[Row]]:
         schemas = [self._dialect.text(name) for name in sorted({table.schema for table in self._tables})]
@@ -270,13 +297,6 @@ class CatalogOfMany(Catalog):
 
 def _is(table: TableName, row: Row) -> bool:
     return (row["table_schema"], row["table_name"]) == (table.schema, table.name)
-
-
-def _identity(facts: Row) -> TableIdentity:
-    """Returns when a table was made or rebuilt: each server of a cluster has a time of its own, and no other fact is without grants."""
-    if facts["made"] is None:
-        return NO_IDENTITY
-    return TableIdentity(made=str(facts["made"]), server=f"{facts['host']}/{facts['server_id']}")
 
 
 def _loose(declared: str, collation: str) -> str:
