@@ -18,6 +18,7 @@ from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
+from cdc_ops.core.schema.table_identity import TableIdentity
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StateError
 from cdc_ops.state.table_run import TableRun, TableRunStatus
@@ -98,12 +99,13 @@ RECORD: Final = made(
     schema_fingerprint="f1",
     deleted_column="_deleted",
     key_rules=(("code", "utf8mb4_general_ci"),),
+    identity=TableIdentity(made="16384", exact=True),
     late=LateRows(rows=2, oldest="3", below=90_500_000),
     marked=1,
 )
 STORED_RECORD: Final = (
-    '{"approval":null,"archive":null,"cdc_ops":1,"cursor":["updated_at"],"deleted_column":"_deleted","generation":1,"key_rules":[["code",'
-    '"utf8mb4_general_ci"]],"keys":["id"],"kind":"increment","late":{"below":90500000,"oldest":"3","rows":2},"marked":1,"op_seq":7,'
+    '{"approval":null,"archive":null,"cdc_ops":1,"cursor":["updated_at"],"deleted_column":"_deleted","generation":1,"identity":{"exact":true,'
+    '"made":"16384","number":"","server":""},"key_rules":[["code","utf8mb4_general_ci"]],"keys":["id"],"kind":"increment","late":{"below":90500000,"oldest":"3","rows":2},"marked":1,"op_seq":7,'
     '"operation_id":"op-7","own":{"deleted":"_deleted","deleted_at":"","op":"","operation":"","sequence":"_cdc_sequence","synced_at":""},'
     '"package_version":"1.2","pipeline":"shop","rows":8,"run_id":"r1","schema_fingerprint":"f1","snapshot":null,"table":{"name":"orders",'
     '"schema":"shop"},"watermark":{"parts":["9"]},"window":{"high":{"parts":["9"]},"low":{"parts":["1"]}}}'
