@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import Deletes, source_columns
@@ -136,6 +137,7 @@ def test_a_null_that_is_ignored_leaves_the_stored_value_and_a_new_row_is_known_a
     ("name", "settings"),
     [
         ("_Change_type", {"change_feed": True}),
+        ("`ticks`", {"change_feed": True}),
         ("_commit_version", {"event_history": True, "method": Method.LOG}),
         ("_commit_timestamp", {"properties": (("delta.enableChangeDataFeed", "true"),)}),
         ("__cdc_gone", {}),
@@ -146,7 +148,7 @@ def test_a_column_whose_name_delta_or_a_batch_needs_is_refused_at_the_plan(name:
     with pytest.raises(SourceTableError) as refusal:
         stored_as(pipeline(), config(**settings), taken, ("id",))
     assert repr(name) in refusal.value.what
-    assert f"except_column_list: [{name}]" in refusal.value.next
+    assert yaml.safe_load(refusal.value.next.split("'")[1]) == {"except_column_list": [name]}
     if settings:
         stored_as(pipeline(), config(), taken, ("id",))
 

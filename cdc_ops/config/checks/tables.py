@@ -50,7 +50,7 @@ def _reserved_names(pattern: str, settings: TableSettings, data: Data, document:
     if found := reserved_name(declared, change_feed=settings.records_changes):
         mark = place_of(document, ("source", "tables", pattern, found.column)).key
         message = f"Column {found.column!r} of {pattern!r}: {found.why}"
-        yield Problem(mark=mark, message=message, valid=f"Exclude it ('except_column_list: [{found.column}]'), or rename it.")
+        yield Problem(mark=mark, message=message, valid=f"Exclude it ('except_column_list: [{found.listed}]'), or rename it.")
 
 
 def _mark(found: Contradiction, pattern: str, own: Data, defaults: Data, document: Document) -> tuple[Mark, bool]:

@@ -1,5 +1,6 @@
-"""Names that a column of a Delta table cannot have, because Delta or cdc-ops has columns of these names beside it. Pure."""
+"""Names that a column of a Delta table cannot have: Delta or cdc-ops has columns of these names beside it, or cannot write them. Pure."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -12,14 +13,19 @@ OURS: Final = "__cdc_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedName:
-    """A column whose name is taken, and by whom, as a sentence."""
+    """A column whose name cannot be, and why, as a sentence."""
 
     column: str
     why: str
 
+    @property
+    def listed(self) -> str:
+        """The column in a list of a YAML file, where a text cannot begin with a backtick."""
+        return json.dumps(self.column, ensure_ascii=False) if "`" in self.column else self.column
+
 
 def reserved_name(names: Iterable[str], *, change_feed: bool) -> ReservedName | None:
-    """Returns the first of some columns whose name is taken, None if none is; names are compared without regard to case, as by Delta.
+    """Returns the first of some columns whose name cannot be, None if none is; names are compared without regard to case, as by Delta.
 
     Args:
         names: The columns.
@@ -31,6 +37,9 @@ def reserved_name(names: Iterable[str], *, change_feed: bool) -> ReservedName | 
     for name in names:
         if name.lower() in OF_THE_FEED and change_feed:
             return ReservedName(column=name, why="Delta's change data feed ('change_feed', 'event_history') has a column of this name.")
+        if "`" in name and change_feed:
+            why = "Delta's MERGE fails on a name with a backtick while it records changes ('change_feed', 'event_history')."
+            return ReservedName(column=name, why=why)
         if name.lower().startswith(OURS):
             return ReservedName(column=name, why=f"cdc-ops needs names that begin with {OURS} for the rows of a batch.")
     return None

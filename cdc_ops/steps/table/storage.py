@@ -60,7 +60,7 @@ def stored_as(
             f"Table {config.table} has a column {reserved.column!r}, which its Delta table cannot have.",
             why=reserved.why,
             data=_NOTHING,
-            next=f"Exclude the column: 'except_column_list: [{reserved.column}]' in the pipeline file; or rename it at the source"
+            next=f"Exclude the column: 'except_column_list: [{reserved.listed}]' in the pipeline file; or rename it at the source"
             + (", or leave 'change_feed' and 'event_history' out." if settings.records_changes else "."),
         )
     check_hidden_order(config, schema, keys, hidden)
