@@ -98,6 +98,7 @@ class _Game:
         self.seen: dict[str, set[Key]] = {table.name: set() for table in case.tables}
         self.outcome = Outcome()
         self.copies: BinlogCopies | None = None
+        self.behind = False
         self.less = any("partial grant" in table.features for table in case.tables)
 
     # ------------------------------------------------------------------------------------------------------------- steps
@@ -232,7 +233,7 @@ class _Game:
             stop.set()
             if rounds:
                 thread.join()
-        self._judge_run(answer)
+        self.behind = bool(self._judge_run(answer)) or answer.code is None
         self._look()
 
     def _beside(self, stop: threading.Event, rounds: list[str], hold: float) -> None:
@@ -276,7 +277,8 @@ class _Game:
         failures = failures_of(answer.document)
         unforeseen = [text for text in _JAVA if text in answer.text]
         if answer.code == 1 or unforeseen or (answer.document is None and answer.code != 0):
-            self.outcome.broken.append(f"{', '.join(unforeseen) or f'exit code {answer.code}'}\n{answer.text[:1500]}")
+            place = max(0, min((answer.text.find(one) for one in unforeseen), default=0) - 300)
+            self.outcome.broken.append(f"{', '.join(unforeseen) or f'exit code {answer.code}'}\n{answer.text[place : place + 2500]}")
         return failures
 
     # ------------------------------------------------------------------------------------------------------------ the end
@@ -288,6 +290,8 @@ class _Game:
         time.sleep(1.3)
         if self.copies:
             self.copies.copy()
+        if self.behind:  # what was planned and not done is done first, with the bounds that it had
+            self._judge_run(self._command("run", "--json"))
         failures = self._judge_run(self._command("run", "--json"))
         self._compare(failures, reconciled=self.case.method == "log")
         if self.case.reconcile and self.case.method == "query" and not self.outcome.failed:

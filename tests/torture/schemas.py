@@ -16,6 +16,9 @@ KINDS: Final[Mapping[str, Mapping[str, Kind]]] = {
 BAD_VALUES: Final = ("infinity", "0000-00-00", "NaN", "2024-00-15", "2024-05-00", "2024-02-31", "2023-02-29")
 """What marks a literal that no stored type holds."""
 
+TURNED: Final = "turned"
+"""The name of a column of doubles that all are whole numbers, so that its type can be changed to that of numbers and back."""
+
 _NAMES: Final = (
     "a",
     "value",
@@ -76,8 +79,8 @@ def random_table(wish: Wish, number: int) -> Table:
     names = _column_names(wish)
     key_columns = _keys(wish, kinds, names)
     columns = [*key_columns, *(_column(wish, names.pop(), name) for name in numbers.sample(sorted(kinds), numbers.randint(1, 6)))]
-    if wish.has("type change", 0.0):
-        columns.append(Column(name="turned", kind="double", null=True))
+    if wish.has("type change", 0.1) and wish.server == "postgres":
+        columns.append(Column(name=TURNED, kind="double", null=True))
     if wish.has("generated", 0.1):
         target = next((one for one in columns if one.kind == "int"), None)
         if target:
@@ -110,6 +113,8 @@ def child_of(wish: Wish, parent: Table) -> tuple[Table, ...]:
 
 def literals(kinds: Mapping[str, Kind], column: Column, *, bad: bool = True) -> tuple[str, ...]:
     """Returns the literals of a column; without `bad`, those that a stored type holds."""
+    if column.name == TURNED:
+        return ("2", "-7", "0", "1048577", "9007199254740992")
     values = kinds[column.kind].values
     if column.kind in ("int", "bigint", "int u"):
         values = (*values, *map(str, range(1, 60)))

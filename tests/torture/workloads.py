@@ -23,7 +23,7 @@ from tests.torture.model import (
     Update,
     Values,
 )
-from tests.torture.schemas import KINDS, Wish, literals
+from tests.torture.schemas import KINDS, TURNED, Wish, literals
 
 _SESSIONS: Final = {
     "postgres": (
@@ -116,6 +116,8 @@ class Work:
         for left in reversed(range(self.numbers.choices((1, 2, 3), (60, 30, 10))[0])):
             for _ in range(self.numbers.randint(2, 5)):
                 yield self.transaction()
+            if self.wish.has("small batch", 0.15):
+                yield self._small_batch()
             yield from self._faults()
             if left or self.wish.has("run before the last", 0.3):  # each case ends with a run anyway
                 yield from self._run_with_a_late_commit()
@@ -163,8 +165,8 @@ class Work:
         chosen = self.numbers.choice(choices)
         if self.wish.has("rewrite", 0.0):
             chosen = choices[0]
-        if self.wish.has("type change", 0.0):
-            chosen = 'ALTER TABLE {0} ALTER "turned" TYPE bigint; ALTER TABLE {0} ALTER "turned" TYPE double precision'
+        if table.column(TURNED) and self.wish.has("type change", 0.5):
+            chosen = f'ALTER TABLE {{0}} ALTER "{TURNED}" TYPE bigint; ALTER TABLE {{0}} ALTER "{TURNED}" TYPE double precision'
         number = next((one.name for one in table.columns if one.kind == "int" and one.name not in table.keys), None)
         if "{1}" in chosen and number is None:
             chosen = choices[0]
@@ -176,10 +178,10 @@ class Work:
         if self.family == "postgres":
             setting = self.numbers.choice(_GLOBALS["postgres"])
             return Admin(statements=(f"ALTER DATABASE {{database}} SET {setting}",))
+        if self.wish.has("select limit", 0.2):
+            return Admin(statements=("SET GLOBAL sql_select_limit = 3",))
         settings = [one for one in _GLOBALS["mysql"] if not (self.wish.server == "mariadb" and one.startswith("transaction_isolation"))]
-        setting = self.numbers.choice(
-            ["sql_select_limit = 3"] * 4 + [*settings, *(_MARIADB_GLOBALS if self.wish.server == "mariadb" else ("sql_select_limit = 3",))]
-        )
+        setting = self.numbers.choice([*settings, *(_MARIADB_GLOBALS if self.wish.server == "mariadb" else ())])
         return Admin(statements=(f"SET GLOBAL {setting}",))
 
     def transaction(self) -> Transaction:
@@ -220,6 +222,14 @@ class Work:
         key = next((key for key in (self._key(table) for _ in range(12)) if key not in self.keys[table.name]), self._key(table))
         self.keys[table.name].append(key)
         return Insert(table=table.name, values=(*key, *self._values([one for one in self._columns(table) if one.name not in table.keys])))
+
+    def _small_batch(self) -> Transaction:
+        """Returns an update of one of the rows that came first: of a file that has more rows, one is replaced."""
+        table = self.numbers.choice(self.tables)
+        columns = [one for one in table.columns if one.name not in table.keys and not one.generated and not one.parent]
+        column, key = self.numbers.choice(columns), self.numbers.choice(self.keys[table.name][:3])
+        value = self.numbers.choice(literals(self.kinds, column, bad="plain values" not in self.wish.only))
+        return Transaction(changes=(Update(table=table.name, key=key, values=((column.name, value),)),))
 
     def _key(self, table: Table) -> Values:
         columns = [one for one in table.columns if one.name in table.keys]

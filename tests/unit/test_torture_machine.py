@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.torture.generate import generate
-from tests.torture.model import Case, Column, Insert, Run, Table, Transaction
+from tests.torture.model import Admin, Case, Column, Insert, Run, Table, Transaction, Update
 from tests.torture.oracle.deletion_vectors import deleted_rows
 from tests.torture.oracle.delta_log import replay
 from tests.torture.oracle.lake import LakeTable, read_lake
@@ -23,11 +23,13 @@ from tests.torture.oracle.points import point_faults
 from tests.torture.oracle.relation import judge
 from tests.torture.oracle.truth import Truth
 from tests.torture.outcome import Outcome
+from tests.torture.proof import HUNTS, case_of
 from tests.torture.script import script_of
 from tests.torture.shrink import smallest
 
 TORTURE = Path(__file__).resolve().parents[1] / "torture"
 GONE = (3, 4, 7, 11, 18, 29)
+WHOLE = ("2", "-7", "0", "1048577", "9007199254740992", "NULL")
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
@@ -58,6 +60,30 @@ def test_every_case_can_be_printed_as_sql_and_yaml() -> None:
             script = script_of(generate(seed, server, method))
             assert "CREATE TABLE" in script
             assert "pipeline: torture" in script
+
+
+@pytest.mark.parametrize("name", ["decimal-bounds", "type-change", "mysql-settings", "mariadb-settings"])
+def test_a_hunt_has_what_its_error_needs(name: str) -> None:
+    [hunt] = [one for one in HUNTS if one.name == name]
+    for case in (case_of(hunt, seed) for seed in range(1, 9)):
+        [table], script = case.tables, script_of(case)
+        first = next(number for number, step in enumerate(case.steps) if isinstance(step, Run))
+        if name == "decimal-bounds":
+            assert any(table.column(key).kind in ("dec18", "dec38") for key in table.keys)  # type: ignore[union-attr]
+            assert not {"partition_by", "change_feed", "metadata_columns"} & dict(table.settings).keys()
+            begun = {one.values[: len(table.keys)] for one in case.steps[0].changes}  # type: ignore[union-attr]
+            replaced = [step.changes for step in case.steps[first:] if isinstance(step, Transaction)]
+            assert any(len(changes) == 1 and isinstance(changes[0], Update) and changes[0].key in begun for changes in replaced)
+        elif name == "type-change":
+            assert 'ALTER "turned" TYPE bigint' in script
+            assert "reader: native" in script
+            assert {value for step in case.steps if isinstance(step, Transaction) for value in _values(step, "turned")} <= set(WHOLE)
+        else:
+            assert Admin(statements=("SET GLOBAL sql_select_limit = 3",)) in case.steps[:first]
+
+
+def _values(step: Transaction, column: str) -> list[str]:
+    return [value for one in step.changes if isinstance(one, (Insert, Update)) for name, value in one.values if name == column]
 
 
 def test_only_the_driver_and_what_starts_servers_knows_the_package() -> None:
