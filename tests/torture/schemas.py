@@ -190,7 +190,7 @@ def _with_policy(wish: Wish, table: Table, kinds: Mapping[str, Kind]) -> Table:
         possible = [one.name for one in table.columns if kinds[one.kind].folder and not one.generated]
         keys = [name for name in possible if name in table.keys]
         if possible:
-            settings["partition_by"] = numbers.choice(keys or possible) if numbers.random() < 0.6 else numbers.choice(possible)
+            settings["partition_by"] = [numbers.choice(keys or possible) if numbers.random() < 0.6 else numbers.choice(possible)]
             features.append("partitioned lake")
     for feature, chance, name, value in _HISTORIES:
         if wish.has(feature, chance) and not any(known in features for known, _, _, _ in _HISTORIES):

@@ -68,7 +68,7 @@ def candidates(case: Case) -> Iterator[Case]:
 
 
 def _names_in_settings(settings: tuple[tuple[str, object], ...]) -> set[str]:
-    return {str(value) for _, value in settings}
+    return {str(one) for _, value in settings for one in (value if isinstance(value, list) else [value])}
 
 
 def _without_table(case: Case, name: str) -> Case:
