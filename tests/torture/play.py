@@ -79,6 +79,8 @@ class Player:
             if not keep:
                 with suppress(Exception):
                     self.server.execute(drop)
+                    if game.less:
+                        self.server.execute(f"DROP {'ROLE' if self.kind == 'postgres' else 'USER'} IF EXISTS {USER}")
                 shutil.rmtree(folder, ignore_errors=True)
         outcome.seconds = round(time.monotonic() - begun, 1)
         return outcome

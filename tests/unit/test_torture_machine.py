@@ -21,9 +21,10 @@ from tests.torture.oracle.delta_log import replay
 from tests.torture.oracle.lake import LakeTable, read_lake
 from tests.torture.oracle.points import point_faults
 from tests.torture.oracle.relation import judge
-from tests.torture.oracle.truth import Truth
+from tests.torture.oracle.truth import Truth, read_truth
 from tests.torture.outcome import Outcome
 from tests.torture.proof import HUNTS, case_of
+from tests.torture.schemas import KINDS
 from tests.torture.script import script_of
 from tests.torture.shrink import smallest
 
@@ -168,6 +169,21 @@ def test_a_checkpoint_stands_for_the_commits_before_it(tmp_path: Path) -> None:
         if number != lake.version:
             (log / f"{number:020}.json").unlink()
     assert lake.keys() == [Decimal(1), Decimal(2)]
+
+
+@pytest.mark.parametrize(
+    ("server", "kind", "text", "value"),
+    [
+        ("mariadb", "float", b"16777216", struct.pack(">f", 16777216)),
+        ("mysql", "double", b"9007199254740992", struct.pack(">d", 2**53)),
+        ("postgres", "double", "4340000000000000", struct.pack(">d", 2**53)),
+        ("postgres", "real", "7fc00000", b"NaN"),
+        ("postgres", "bytea", "00ff", b"\0\xff"),
+    ],
+)
+def test_a_number_of_eight_digits_is_no_hexadecimal_text(server: str, kind: str, text: str | bytes, value: bytes) -> None:
+    table = Table(name="t", columns=(Column(name="v", kind=kind),), keys=())
+    assert read_truth(lambda _: [(text,)], table, dict(KINDS[server]), server=server).rows == [{"v": value}]
 
 
 def test_a_bound_that_is_not_the_files_is_found(tmp_path: Path) -> None:

@@ -57,4 +57,4 @@ def _shown(kind: Kind, column: Column, table: Table) -> str:
 def _converter(kind: Kind, column: Column, table: Table) -> Callable[[str], Any]:
     shown = _shown(kind, column, table)
     canon = Canon.TEXT if _as_text(kind, column, table) else kind.canon
-    return from_source(canon, hexed=shown.startswith("HEX("))
+    return from_source(canon, hexed=shown.startswith(("HEX(", "encode(")))

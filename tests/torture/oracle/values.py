@@ -38,11 +38,9 @@ def micros_of(text: str) -> int | None:
     return ((days * 24 + int(hours)) * 60 + int(minutes)) * 60_000_000 + int(whole) * 1_000_000 + int(part.ljust(6, "0") or 0)
 
 
-def _float(text: str, code: str) -> bytes:
-    """Returns the bits, of a hexadecimal text of exactly as many digits, or of a number; NaN is one value."""
-    size = struct.calcsize(code)
-    looks_hex = len(text) == 2 * size and all(one in "0123456789abcdef" for one in text)
-    return packed(struct.unpack(f">{code}", bytes.fromhex(text))[0] if looks_hex else float(text), code)
+def _float(text: str, code: str, *, hexed: bool) -> bytes:
+    """Returns the bits, of their hexadecimal digits or of a number; NaN is one value."""
+    return packed(struct.unpack(f">{code}", bytes.fromhex(text))[0] if hexed else float(text), code)
 
 
 def packed(value: float, code: str) -> bytes:
@@ -54,8 +52,8 @@ def from_source(canon: Canon, *, hexed: bool) -> Callable[[str], Any]:
     return {
         Canon.INTEGER: int,
         Canon.DECIMAL: Decimal,
-        Canon.FLOAT: lambda text: _float(text, "f"),
-        Canon.DOUBLE: lambda text: _float(text, "d"),
+        Canon.FLOAT: lambda text: _float(text, "f", hexed=hexed),
+        Canon.DOUBLE: lambda text: _float(text, "d", hexed=hexed),
         Canon.BOOLEAN: lambda text: text in ("true", "t", "1"),
         Canon.TEXT: (lambda text: bytes.fromhex(text).decode()) if hexed else str,
         Canon.BYTES: bytes.fromhex,
