@@ -106,12 +106,14 @@ class Work:
     def steps(self) -> Iterator[Step]:
         """Yields all steps: rows, the first run, then rounds of work, faults and runs."""
         for table in self.tables:
-            size = self.numbers.choice((3, 6, 12, 40))
+            size = 60 if self.wish.has("many rows", 0.05) else self.numbers.choice((3, 6, 12, 40))
             yield Transaction(changes=tuple(self.insert(table) for _ in range(size)))
         if self.wish.has("busy start", 0.25):
             yield from (self.transaction() for _ in range(3))
         if self.wish.has("globals", 0.2):
             yield self.admin()
+        if any(table.column(TURNED) for table in self.tables):
+            yield Run()  # in peace: a table that was made while the type was another one is refused from then on
         yield from self._run_with_a_late_commit()
         for left in reversed(range(self.numbers.choices((1, 2, 3), (60, 30, 10))[0])):
             for _ in range(self.numbers.randint(2, 5)):
@@ -179,7 +181,7 @@ class Work:
             setting = self.numbers.choice(_GLOBALS["postgres"])
             return Admin(statements=(f"ALTER DATABASE {{database}} SET {setting}",))
         if self.wish.has("select limit", 0.2):
-            return Admin(statements=("SET GLOBAL sql_select_limit = 3",))
+            return Admin(statements=(f"SET GLOBAL sql_select_limit = {self.numbers.choice((3, 30))}",))
         settings = [one for one in _GLOBALS["mysql"] if not (self.wish.server == "mariadb" and one.startswith("transaction_isolation"))]
         setting = self.numbers.choice([*settings, *(_MARIADB_GLOBALS if self.wish.server == "mariadb" else ())])
         return Admin(statements=(f"SET GLOBAL {setting}",))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.torture.generate import generate
-from tests.torture.model import Admin, Case, Column, Insert, Run, Table, Transaction, Update
+from tests.torture.model import Case, Column, Insert, Run, Table, Transaction, Update
 from tests.torture.oracle.deletion_vectors import deleted_rows
 from tests.torture.oracle.delta_log import replay
 from tests.torture.oracle.lake import LakeTable, read_lake
@@ -80,7 +80,8 @@ def test_a_hunt_has_what_its_error_needs(name: str) -> None:
             assert "reader: native" in script
             assert {value for step in case.steps if isinstance(step, Transaction) for value in _values(step, "turned")} <= set(WHOLE)
         else:
-            assert Admin(statements=("SET GLOBAL sql_select_limit = 3",)) in case.steps[:first]
+            assert "SET GLOBAL sql_select_limit" in str(case.steps[:first])
+            assert len({one.values[:1] for one in case.steps[0].changes}) > 30  # type: ignore[union-attr]
 
 
 def _values(step: Transaction, column: str) -> list[str]:
