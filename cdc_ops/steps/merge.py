@@ -23,6 +23,7 @@ from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.data_files.writer import DataFile
+from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch, BatchStep
@@ -62,9 +63,18 @@ from cdc_ops.steps.table.wide_columns import (
     with_widening,
 )
 
+
+def make_table(operation: Operation, batch: Batch) -> Batch:
+    """Makes the table of a first batch, which later steps look into. Events are kept before: a history begins with rows that were there."""
+    if DeltaLog(operation.target.path).newest() is None:
+        ensure_table(batch.rows.sparkSession, operation)
+    return batch
+
+
 BATCH_STEPS: Final[tuple[BatchStep, ...]] = (
     set_aside_bad_records,
     keep_events,
+    make_table,
     set_aside_unordered_rows,
     apply_truncates,
     drop_ignored_deletes,
@@ -114,8 +124,6 @@ def _merge(spark: SparkSession, source: Source, operation: Operation) -> Operati
     operation = _as_wide_as_needed(operation, manifest, head, alter=not taken)
     if _reads_while_it_writes(operation):
         check_columns_unchanged(source, operation)
-    if head is None:  # some steps look into the table, and its first batch may need each of them
-        ensure_table(spark, operation)
     with _translated_errors(source, operation):
         plan = plan_merge(operation, manifest)
         request = BatchRequest(spark=spark, source=source, operation=operation, plan=plan, manifest=manifest, number_taken=taken)

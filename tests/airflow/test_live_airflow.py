@@ -57,6 +57,7 @@ def test_a_backfill_of_three_intervals_beside_scheduled_runs_leaves_the_table_eq
     ]
 
 
+@pytest.mark.timeout(1500)  # ten runs, one after the other
 def test_every_mode_of_the_trigger_form_and_three_days_of_backfill_run_when_their_buttons_are_pressed_in_the_browser(
     stage: Stage, tab: Tab
 ) -> None:
@@ -111,6 +112,8 @@ def backfills(airflow: LiveAirflow, dag_id: str) -> list[LiveRun]:
     return runs if all(run.state in ENDED for run in runs) else []
 
 
+@pytest.mark.long
+@pytest.mark.timeout(1500)
 def test_the_form_of_a_pipeline_without_a_database_runs_in_each_of_its_modes_and_offers_no_backfill(stage: Stage, tab: Tab) -> None:
     airflow, dag_id = stage.airflow, f"cdc_{DECLARED}"
     logged_in(tab, airflow, OPERATOR)
