@@ -58,3 +58,8 @@ def test_a_null_in_a_key_stops_the_slice() -> None:
 def test_keys_beyond_the_memory_for_them_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unique_keys, "MOST_BYTES", 20)
     assert len(list(with_whole_keys(batches([1, 1], [2, 2], [3, 3]), ("id",), "shop.t"))) == 3
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.int64(), pa.decimal128(20, 0)], ids=str)
+def test_a_slice_without_rows_has_no_key_twice(kind: pa.DataType) -> None:
+    assert repeated_keys(pa.table({"id": pa.array([], kind)})) == []

@@ -53,6 +53,8 @@ def repeated_keys(rows: pa.Table) -> list[str]:
     >>> repeated_keys(pa.table({"a": [1, 2, 1], "b": ["x", "y", "x"]})), repeated_keys(pa.table({"a": [1, 2]}))
     (['1, x'], [])
     """
+    if rows.num_rows < 2:
+        return []
     numbers = _numbers(rows)
     if numbers is not None:
         if (numbers[1:] > numbers[:-1]).all():
