@@ -22,6 +22,7 @@ from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Ou
 from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.errors import LandedRowsLostError
+from cdc_ops.lake.data_files.checked_write import WrittenFile, WrittenRows
 from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import read_head
@@ -42,6 +43,7 @@ from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.query.native_files import files_of
 from cdc_ops.steps.query.native_rows import failed_task
 from cdc_ops.steps.query.row_counts import check_rows_read
+from cdc_ops.steps.query.unique_keys import check_written_keys
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured, split
 from cdc_ops.steps.stage.batch_request import BatchRequest
@@ -179,11 +181,17 @@ def _read_directly(request: BatchRequest) -> Batch:
     files = files_of(read.native, operation, rows)
     if files is not None:
         files = replace(files, check=partial(_check_written, request.source, operation))
-    return replace(request.batch_of(rows), files=files)
+    return replace(request.batch_of(rows), files=files, check=partial(_check_rows, request.source, operation))
 
 
-def _check_written(source: Source, operation: Operation, files: Sequence[DataFile]) -> None:
-    """Refuses files of tasks that are written and not yet committed: the last moment at which nothing has happened."""
+def _check_rows(source: Source, operation: Operation, written: WrittenRows) -> None:
+    """Refuses rows that Spark has written and not yet committed."""
+    _check_written(source, operation, written.files)
+    check_written_keys(written, operation.apply.keys, str(operation.table))
+
+
+def _check_written(source: Source, operation: Operation, files: Sequence[DataFile] | Sequence[WrittenFile]) -> None:
+    """Refuses files that are written and not yet committed: the last moment at which nothing has happened."""
     check_columns_unchanged(source, operation)
     check_rows_read(source, operation, sum(file.rows for file in files))
 

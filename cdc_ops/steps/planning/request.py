@@ -238,6 +238,14 @@ def window_read(request: TableRequest, window: Window) -> WindowRead | None:
 
 
 def whole_landing(request: TableRequest) -> Landing:
-    """Returns how a whole table lands: directly in Delta if its primary key guarantees unique keys, else staged and checked first."""
-    checked = request.source_table.config.settings.order.bad_records is OnBadRecord.QUARANTINE
-    return Landing.DIRECT if request.source_table.keys_are_primary and not checked else Landing.STAGED
+    """Returns how a whole table lands: directly in Delta if its keys are unique, else staged and checked first.
+
+    A Spark server lets nobody look at what was written before it is committed: there rows are staged, and looked at where they landed.
+    """
+    direct = has_unique_keys(request) and not request.source_table.pipeline.spark.connect
+    return Landing.DIRECT if direct else Landing.STAGED
+
+
+def has_unique_keys(request: TableRequest) -> bool:
+    """True if the primary key of a table guarantees that no key comes twice among its rows, and none is set aside."""
+    return request.source_table.keys_are_primary and request.source_table.config.settings.order.bad_records is not OnBadRecord.QUARANTINE
