@@ -24,7 +24,6 @@ from cdc_ops.core.phases import RunPhase
 from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.data_files.checked_write import WrittenFile, WrittenRows
 from cdc_ops.lake.data_files.writer import DataFile
-from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch, BatchStep
@@ -35,7 +34,7 @@ from cdc_ops.lake.merge.sequence_guard import remember_deletes
 from cdc_ops.lake.merge.soft_deletes import keep_deleted_rows
 from cdc_ops.lake.staging.landing import read_landed
 from cdc_ops.lake.staging.manifests import read_manifest
-from cdc_ops.lake.table.create import ensure_table
+from cdc_ops.lake.table.create import make_first_table
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
 from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_aside_bad_records
@@ -68,8 +67,7 @@ from cdc_ops.steps.table.wide_columns import (
 
 def make_table(operation: Operation, batch: Batch) -> Batch:
     """Makes the table of a first batch, which later steps look into. Events are kept before: a history begins with rows that were there."""
-    if DeltaLog(operation.target.path).newest() is None:
-        ensure_table(batch.rows.sparkSession, operation)
+    make_first_table(batch.rows.sparkSession, operation)
     return batch
 
 

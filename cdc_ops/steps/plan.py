@@ -15,7 +15,7 @@ from cdc_ops import __version__
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.windows import fresh_instant
-from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.commit_record import LakeHead, with_rows
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.operation.job_size import is_small
 from cdc_ops.core.operation.operation import Operation, OperationKind
@@ -40,6 +40,7 @@ from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.cost import check_table_cost, plan_cost
 from cdc_ops.steps.planning.draft import draft_operations, with_current_settings
+from cdc_ops.steps.planning.first_load import begun_anew, first_load_warning
 from cdc_ops.steps.planning.reconcile import method_summary
 from cdc_ops.steps.planning.request import EMPTY_DRAFT, Draft, TableRequest, with_current_quarantine
 from cdc_ops.steps.planning.warnings import added_columns, corrected_settings, event_key_warnings, foreign_warnings, key_warnings
@@ -135,10 +136,9 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     Raises:
         CdcError: the source, the lake or the request make it impossible; the text says what to do.
     """
-    reader = context.store
-    state = reader.table_state(config.pipeline, config.table)
+    state = context.store.table_state(config.pipeline, config.table)
     head = read_head(config.path, config.pipeline, config.table)
-    if _compare_with_lake(reader, state, head) is not LedgerStatus.EQUAL:
+    if _compare_with_lake(context.store, state, head) is not LedgerStatus.EQUAL:
         idle = "the lake is ahead of the ledger by a known operation; the next run catches up"
         return TablePlan(config=config, state=state, new=Draft(idle=idle))
     plan = _plan(context, source, request, config, TableHead(state=state, head=head))
@@ -206,6 +206,9 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     if plan.new.error is None:  # what is told once is told again after a refusal: nothing is recorded before it
         plan = replace(plan, cost=plan_cost(context, source, request, config, plan.unfinished, plan.new.operations))
         check_table_cost(context, request, config, plan.cost)
+    if plan.state != state:  # its first load begins anew
+        context.store.replace_state(lease, plan.state)
+        state = plan.state
     state = _record_observations(context, lease, state, plan)
     if plan.new.scan is not None:
         record_scan(context.store, lease, plan.new.scan)
@@ -221,8 +224,7 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
 
 def _record_observations(context: Context, lease: Lease, state: TableState, plan: TablePlan) -> TableState:
     """Records what the plan has observed. Returns the table's new state in the ledger."""
-    new = observed_state(state, plan)
-    if new != state:
+    if (new := observed_state(state, plan)) != state:
         context.store.settle(lease, state, new, None, None)
     return new
 
@@ -238,11 +240,14 @@ def observed_state(state: TableState, plan: TablePlan) -> TableState:
 
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead) -> TablePlan:
     """Plans one table: unfinished operations of an earlier run first, and new ones where they may queue behind them."""
+    base = replace(base, head=with_rows(base.head))
     state, frozen = base.state, context.store.open_operations(config.pipeline, config.table)
     landed = bool(frozen) and all(is_landed(operation) for operation in frozen)  # then a run does not need the source
     if not landed and (absence := find_absence(context, source, request, config, state)) is not None:
         new = Draft(idle=absence.idle, alert=absence.alert, error=absence.error)
         return TablePlan(config=config, state=state, new=new, missing_since=absence.since)
+    if base.head is None and (anew := begun_anew(context, source, request, config, state, frozen)) is not None:
+        return plan_new(context, source, request, config, replace(base, state=anew)).warned([first_load_warning(config, frozen)])
     unfinished = _brought_up_to_date(context, source, request, config, base, frozen)
     if unfinished and not _queues_behind(request, config, unfinished):
         news = (*corrected_settings(frozen, unfinished), *added_columns(unfinished, config, declared=context.pipeline.source.is_declared))

@@ -215,7 +215,7 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
     has_table = head is not None and not head.created_by_us
     by_hand = False
     if head is None or head.created_by_us:
-        state = restarted_state(old, settled=settled)
+        state = restarted_state(old, settled=max(settled, (head.txn_version if head else None) or 0))
     elif head.record is not None and head.record_version is not None:
         state = rebuilt(head.record, head.version, txn_version=head.txn_version, settled=settled)
     elif watermark is not None and head.txn_version is not None:

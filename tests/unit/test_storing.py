@@ -153,6 +153,17 @@ def test_a_column_whose_name_delta_or_a_batch_needs_is_refused_at_the_plan(name:
         stored_as(pipeline(), config(), taken, ("id",))
 
 
+@pytest.mark.parametrize("request_", [run(), run(RunKind.RESYNC, mode=ResyncMode.FULL)])
+def test_a_name_is_refused_by_what_the_table_records_whatever_the_file_says(request_: RunRequest) -> None:
+    odd = schema(("id", "bigint"), ("`ticks`", "string"))
+    found = SourceTable(pipeline=pipeline(), config=config(), schema=odd, keys=("id",), cursor=Cursor(columns=()), warnings=())
+    there = head(("`ticks`", "string"))
+    apply_schema_policy(found, there, request_)
+    with pytest.raises(SourceTableError, match=r"which its Delta table cannot have") as refusal:
+        apply_schema_policy(found, replace(there, records_changes=True), request_)
+    assert "ALTER TABLE delta.`/lake/shop/orders` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')" in refusal.value.next
+
+
 def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:
     assert decided(stored_as_scd_type=2, track_history_column_list=("name",)).tracked == ("name",)
     assert decided(stored_as_scd_type=2, track_history_except_column_list=("NAME",)).tracked == ("id", "changed_at", "change_id")

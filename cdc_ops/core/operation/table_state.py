@@ -333,6 +333,10 @@ def compare(
         return LedgerStatus.EQUAL
     if head.txn_version is None:
         return _compare_unmarked(state, head)
+    if head.created_by_us and state.committed_op_seq:
+        raise _lake_behind(state, "a table without rows of cdc-ops replaced it")
+    if head.created_by_us and head.txn_version <= state.op_seq:
+        return LedgerStatus.EQUAL  # made anew for a first load, under the number of one that was given up
     if head.txn_version == state.committed_op_seq:
         return _compare_same_number(state, head)
     if head.txn_version < state.committed_op_seq:
