@@ -32,7 +32,7 @@ app = Application(
     name="cdc-ops",
     help="Keeps Delta Lake tables equal to operational database tables, in batches.",
     epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again,"
-    " 7 no table failed, but one waits at a gap in its archive, 1 unknown error.",
+    " 7 no table failed, but one waits at a gap in its archive, 130 interrupted, 1 unknown error.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
