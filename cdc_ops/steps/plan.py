@@ -28,6 +28,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settin
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.processes import holder_name
 from cdc_ops.core.run_cost import PlannedCost
+from cdc_ops.core.schema.table_identity import TableIdentity
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.log.head import read_head
@@ -48,7 +49,7 @@ from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import is_silent, still_told
 from cdc_ops.steps.table.catalog import catalog_entries
-from cdc_ops.steps.table.identity import check_identity
+from cdc_ops.steps.table.identity import check_identity, settled_identity, unsettled_warnings
 from cdc_ops.steps.table.layout import layout_warnings
 from cdc_ops.steps.table.missing_tables import find_absence, returned_warnings
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
@@ -81,6 +82,7 @@ class TablePlan:
         fresh_at: Instant (UTC) up to which the lake has all changes, known for tables without new changes; else None.
         missing_since: When (UTC) a run first noticed that the source no longer shows the table, None while the source shows it.
         cost: What the operations are estimated to cost, None if there are none.
+        identity: The table and the server that the lake stands for if nothing is new, None if no bound was taken.
     """
 
     config: TableConfig
@@ -93,6 +95,7 @@ class TablePlan:
     fresh_at: datetime | None = None
     missing_since: datetime | None = None
     cost: PlannedCost | None = None
+    identity: TableIdentity | None = None
 
     @property
     def table(self) -> TableName:
@@ -231,10 +234,10 @@ def _record_observations(context: Context, lease: Lease, state: TableState, plan
 
 def observed_state(state: TableState, plan: TablePlan) -> TableState:
     """Returns a table's state with the counter samples of its plan, and with how far the table was searched if it is idle."""
-    new = replace(state, readings=plan.readings, missing_since=plan.missing_since)
-    bound = plan.new.bound
-    if bound is not None and plan.new.bound_advanced and not plan.operations and state.progress.watermark is not None:
-        new = scanned(new, bound.value, plan.fresh_at)
+    new, bound = replace(state, readings=plan.readings, missing_since=plan.missing_since), plan.new.bound
+    if bound is not None and not plan.operations and state.progress.watermark is not None:
+        new = replace(new, identity=plan.identity or new.identity)
+        new = scanned(new, bound.value, plan.fresh_at) if plan.new.bound_advanced else new
     return new
 
 
@@ -272,7 +275,7 @@ def plan_new(
     """
     state, after = base.state, projected(base.state, unfinished)
     source_table = read_source_table(context.pipeline, source, config)
-    replaced = check_identity(source_table, after, request)
+    replaced = check_identity(source, source_table, after, request)
     source_table = apply_schema_policy(source_table, base.head, request)
     table_request = _table_request(context, source, request, source_table, after)
     new = draft_operations(table_request)
@@ -287,12 +290,14 @@ def plan_new(
             *layout_warnings(config, base.head),
             *returned_warnings(state),
             *replaced,
+            *unsettled_warnings(source_table, new.operations),
             *source_table.warnings,
             *key_warnings(source_table, state),
             *event_key_warnings(source_table),
         ),
         schema_changes=source_table.notes,
         fresh_at=_fresh_at(source_table, state, new),
+        identity=None if unfinished or new.bound is None else settled_identity(source, source_table, state, request, whole=False),
     )
 
 
