@@ -4,6 +4,7 @@ No Spark: a table counts as copied up to what its plan would have committed.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -13,9 +14,11 @@ import pytest
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.run_request import RunKind
 from cdc_ops.core.pipeline.connections import ConnectionUrl
+from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.reconcile.diff import CompareLevel
-from cdc_ops.dev.servers import DatabaseServer, MariaDBServer
+from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, PostgresServer
 from cdc_ops.errors import SourceServerChangedError
+from cdc_ops.sources.base import open_source
 from cdc_ops.steps.plan import TablePlan
 from tests.integration.test_table_identity import OF_MARIADB, WATERMARK, commit, copied, keep, planned
 from tests.world import World
@@ -81,3 +84,28 @@ def test_what_is_compared_before_the_new_servers_clock_has_reached_the_watermark
     for accepted in (False, True):
         with pytest.raises(SourceServerChangedError):
             planned(world, accept_server=accepted)
+
+
+def origin(server: PostgresServer, login: str = "") -> str:
+    url = ConnectionUrl.from_parts("postgresql", server.host, server.port, login or server.user, server.password, "postgres").render()
+    with closing(open_source(SourceConfig(kind=SourceKind.POSTGRES, connection="c"), url)) as source:
+        return source.origin()
+
+
+def test_a_standby_of_postgres_is_its_primary_until_it_is_promoted(server_folder: Path) -> None:
+    server = PostgresServer(server_folder / "standby", options=("-c", "shared_buffers=16MB"))
+    with server:
+        primary = origin(server)
+        server.execute(f"CREATE ROLE reader LOGIN PASSWORD '{server.password}'")
+        assert origin(server, "reader") == primary, "it takes no grant"
+        server.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        assert origin(server, "reader") == "", "it is not known where it may not be seen"
+        server.execute("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+    (server.data / "standby.signal").touch()
+    with server:
+        assert origin(server) == primary
+        server.execute("SELECT pg_promote()")
+        number, _, timeline = origin(server).partition("/")
+        assert (number, int(timeline)) == (primary.partition("/")[0], int(primary.partition("/")[2]) + 1)
+    with server:
+        assert origin(server) == f"{number}/{timeline}", "a restart is no change"
