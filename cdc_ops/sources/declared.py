@@ -89,8 +89,8 @@ class DeclaredSource:
         return PLAIN
 
     def origin(self) -> str:
-        """Returns that it is not known."""
-        return ""
+        """Refuses."""
+        _refuse()
 
     def now(self) -> datetime:
         """Returns this machine's clock, UTC."""

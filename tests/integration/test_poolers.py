@@ -33,8 +33,9 @@ def pooler(server: PostgresServer, folder: Path, mode: str) -> Iterator[int]:
         f"pool_mode = {mode}\nignore_startup_parameters = extra_float_digits\n"
     )
     user = server._run_as()  # it refuses to run as root, like the server
-    for path in (folder, folder / "ini", folder / "users") if user else ():
-        shutil.chown(path, user)
+    if user:
+        for path in (folder, folder / "ini", folder / "users"):
+            shutil.chown(path, user)
     process = subprocess.Popen([PROGRAM, "-q", str(folder / "ini")], user=user, cwd="/", stderr=subprocess.DEVNULL)
     try:
         for _ in range(100):

@@ -99,13 +99,16 @@ def _servers(source_table: SourceTable, before: TableIdentity) -> str:
 
 def _changed(source_table: SourceTable, before: TableIdentity) -> SourceServerChangedError:
     which = _which(source_table)
+    compared = f"cdc-ops reconcile {which}   (compares all rows, copies those that differ, and increments go on)"
+    if source_table.reads_changes:  # of which the source has more than the lake
+        compared = f"cdc-ops resync {which} --mode full   (reads all rows anew)"
     return SourceServerChangedError(
         f"Another server stamps the rows of {source_table.config.table} than the one that its watermark comes from:"
         f" {_servers(source_table, before)}.",
         why="After a failover, a move or a restore, the new server's clock or counters may be behind, so that it has rows below the"
         " watermark that were never read; and it may lack the last commits of the old one, which the lake has.",
         data="Nothing was read; the watermark stays.",
-        next=f"cdc-ops reconcile {which}   (compares all rows, copies those that differ, and increments go on)\n"
+        next=f"{compared}\n"
         "        or, if the old server was stopped, the new one had applied all of it, and its clock is not behind: cdc-ops run"
         f" {which} --accept-server",
     )
