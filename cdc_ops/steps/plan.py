@@ -18,11 +18,12 @@ from cdc_ops.core.cursor.windows import fresh_instant
 from cdc_ops.core.operation.commit_record import LakeHead, with_rows
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.operation.job_size import is_small
+from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
+from cdc_ops.core.operation.table_state import TableState, projected, scanned
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.pipeline.table_settings import Method
@@ -152,7 +153,7 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
 
 
 def _compare_with_lake(reader: StateReader, state: TableState, head: LakeHead | None) -> LedgerStatus:
-    """Compares a table's ledger and lake; see `cdc_ops.core.operation.table_state.compare` for the errors."""
+    """Compares a table's ledger and lake; see `cdc_ops.core.operation.ledger_and_lake.compare` for the errors."""
     operations = reader.open_operations(state.pipeline, state.table)
     return compare(state, head, operations, reader.abandoned_ids(state.pipeline, state.table))
 
@@ -212,7 +213,9 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     if plan.state != state:  # its first load begins anew
         context.store.replace_state(lease, plan.state)
         state = plan.state
-    state = _record_observations(context, lease, state, plan)
+    if (new := observed_state(state, plan)) != state:
+        context.store.settle(lease, state, new, None, None)
+        state = new
     if plan.new.scan is not None:
         record_scan(context.store, lease, plan.new.scan)
     if plan.new.error is not None:
@@ -223,13 +226,6 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
         for operation in plan.new.operations:
             record_frozen(context.store, lease, operation, context.store.now())
     return plan
-
-
-def _record_observations(context: Context, lease: Lease, state: TableState, plan: TablePlan) -> TableState:
-    """Records what the plan has observed. Returns the table's new state in the ledger."""
-    if (new := observed_state(state, plan)) != state:
-        context.store.settle(lease, state, new, None, None)
-    return new
 
 
 def observed_state(state: TableState, plan: TablePlan) -> TableState:

@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import (
-    LedgerStatus,
     TableState,
     abandoned,
     adopted,
     committed,
-    compare,
     last_drawn,
     rebuilt,
     rebuilt_from_data,
