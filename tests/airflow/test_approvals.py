@@ -127,6 +127,7 @@ def lake(stage: Stage, server: ConnectServer, table: str, columns: str = "id") -
         close_session(session)
 
 
+@pytest.mark.long
 def test_deletes_above_the_limit_wait_for_a_person_one_question_for_each_table(stage: Stage, server: ConnectServer) -> None:
     assert stage.run().tasks["approved.approve"] == "skipped"
     before, rows = stage.watermarks(), {name: lake(stage, server, name) for name in (SALES, LINES)}

@@ -26,6 +26,7 @@ def stage(mariadb: MariaDBServer, postgres: PostgresServer, jar_folder: Path, tm
         yield stage
 
 
+@pytest.mark.long
 def test_a_backfill_of_three_intervals_beside_scheduled_runs_leaves_the_table_equal_and_never_moves_the_watermark_back(
     stage: Stage,
 ) -> None:

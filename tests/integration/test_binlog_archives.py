@@ -198,6 +198,7 @@ def test_a_table_that_begins_with_a_snapshot_and_follows_binlogs_is_as_the_sourc
     assert world.data_commits("items") == commits
 
 
+@pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.parametrize("decoder", ["auto"], indirect=True)
 def test_a_file_that_is_missing_swapped_or_of_another_server_stops_the_table(world: World, tmp_path: Path) -> None:
     world.sql(ITEMS, f"INSERT INTO items VALUES (1, {ROW}, {REST})")

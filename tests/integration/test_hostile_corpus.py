@@ -41,7 +41,7 @@ def wrong_values(world: World, server: DatabaseServer) -> list[tuple[str, str, o
     ]
 
 
-@pytest.mark.parametrize("driver", ["mariadb", "mysql", "native"])
+@pytest.mark.parametrize("driver", ["mariadb", pytest.param("mysql", marks=pytest.mark.long), "native"])
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
 def test_every_value_of_mysql_lands_as_it_is(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, kind: str, driver: str

@@ -80,7 +80,7 @@ def killed(world: World, variables: dict[str, str], moment: Callable[[World], bo
     return command.returncode, out.read_text("utf-8"), err.read_text("utf-8")
 
 
-@pytest.mark.parametrize("moment", [landing_has_begun, merge_is_next, rows_are_committed])
+@pytest.mark.parametrize("moment", [pytest.param(landing_has_begun, marks=pytest.mark.long), merge_is_next, rows_are_committed])
 def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, moment: Callable[[World], bool]) -> None:
     code, output, told = killed(world, environment(world, jar_folder), moment)
     assert code in ({TRY_AGAIN} if moment is not rows_are_committed else {0, TRY_AGAIN}), output + told
@@ -94,6 +94,7 @@ def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, m
     assert world.data_commits("orders") == [1, 2]
 
 
+@pytest.mark.long
 def test_a_jvm_killed_in_upkeep_costs_no_row_and_the_next_run_does_the_upkeep(world: World, jar_folder: Path) -> None:
     variables = environment(world, jar_folder)
     file = Path(variables["CDC_OPS_PIPELINES"]) / "shop.yaml"

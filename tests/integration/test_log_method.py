@@ -293,7 +293,7 @@ def test_what_cannot_be_read_exactly_stops_the_table_and_is_named(mariadb: Maria
     assert world.lake("items", "id") == [(1,)]
 
 
-@pytest.mark.parametrize("decoder", [Decoder.EXACT, pytest.param(Decoder.AUTO, marks=pytest.mark.long)])
+@pytest.mark.parametrize("decoder", [pytest.param(Decoder.EXACT, marks=pytest.mark.long), Decoder.AUTO])
 def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as_it_came(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, decoder: Decoder
 ) -> None:

@@ -381,7 +381,9 @@ def kill_when_landed(world: World, op_seq: int, server: ConnectServer, successor
         successor.start()
 
 
-@pytest.mark.parametrize(("reader", "shown"), [(Reader.JDBC, "dbtable"), (Reader.AUTO, "MapInArrow")], ids=["jdbc", "native"])
+@pytest.mark.parametrize(
+    ("reader", "shown"), [pytest.param(Reader.JDBC, "dbtable", marks=pytest.mark.long), (Reader.AUTO, "MapInArrow")], ids=["jdbc", "native"]
+)
 def test_the_login_stands_nowhere_in_log_pages_and_event_log_of_the_server(
     mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path, reader: Reader, shown: str
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_snapshot_in_parts_is_as_wide_as_the_first_value_that_needs_it(world: 
     assert verified(world, "items")
 
 
+@pytest.mark.long
 def test_a_table_that_is_wide_stays_so_until_a_full_resync_and_that_is_no_change_of_its_schema(small: World) -> None:
     put(small, TOP, big=TOP)
     done(small.run())
@@ -153,6 +154,7 @@ def test_a_table_that_is_wide_stays_so_until_a_full_resync_and_that_is_no_change
     assert verified(small, "items")
 
 
+@pytest.mark.long
 def test_what_a_reconcile_a_backfill_and_a_resync_of_keys_find_widens_too(small: World) -> None:
     small.sql(f"INSERT INTO items (id, big, updated_at) VALUES ({TOP}, 1, '2020-01-01')")
     done(small.run(kind=RunKind.RECONCILE))

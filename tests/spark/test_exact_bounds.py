@@ -57,7 +57,7 @@ def entries(lake: Lake, *, with_vector: bool = True) -> list[dict[str, Any]]:
     return [add for add in log.adds(log.newest() or 0) if bool(add.get("deletionVector")) is with_vector]
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("kind", ["decimal(38,18)", pytest.param("decimal(18,4)", marks=pytest.mark.long)])
 def test_bounds_of_decimals_keep_all_digits_when_rows_of_their_file_are_replaced(lake: Lake, kind: str) -> None:
     keys, shape = KEYS[kind], schema(("k", kind), ("v", "string"), keys=("k",))
     applied(lake, 1, frame(lake, kind, keys, "old"), 3, schema=shape)

@@ -227,7 +227,11 @@ OTHER_FORMATS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHER_FORMATS)
+SHORT = ("maxwell", "debezium-postgres")
+"""The formats of every run: one that is written by rows, one by envelopes. The others repeat them (`make test-long`)."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in SHORT else pytest.mark.long) for name in OTHER_FORMATS])
 def test_events_of_other_formats_land_the_same_by_both_decoders(spark: SparkSession, tmp_path: Path, name: str) -> None:
     written, settings, losses = OTHER_FORMATS[name]
     folder = Folder(tmp_path)

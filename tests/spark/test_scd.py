@@ -295,7 +295,7 @@ def test_a_replay_of_an_operation_changes_nothing(spark: SparkSession, tmp_path:
     assert lake.versions(("name",)) == [(1, (1,), (2,), "a"), (1, (2,), None, "b"), (2, (1,), (3,), "c")]
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("scd_type", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_nulls_of_updates_keep_what_was_there_however_the_changes_are_cut(spark: SparkSession, tmp_path: Path, scd_type: int) -> None:
     dice = random.Random(20260301)
     events = []
