@@ -116,8 +116,9 @@ def _show(case: Case, outcome: Outcome) -> None:
     refused = ", ".join(f"{name}: {texts[-1].partition(':')[0]}" for name, texts in outcome.refusals.items())
     state = "FAILED" if outcome.failed else "refused" if refused else "equal"
     counts = f"{outcome.seconds} s, {outcome.statements} statements ({outcome.refused_statements} refused by the server)"
-    print(f"seed {case.seed}: {state} · {len(case.tables)} tables · {counts} {refused}", flush=True)
-    for name, texts in outcome.differences.items():
+    again = f"; again: {', '.join(outcome.rereads)}" if outcome.rereads else ""
+    print(f"seed {case.seed}: {state} · {len(case.tables)} tables · {counts}{again} {refused}", flush=True)
+    for name, texts in ((name, texts) for name, texts in outcome.differences.items() if texts):
         table = case.table(name)
         print(f"  {name} {', '.join(table.features) if table else ''}")
         for text in texts:

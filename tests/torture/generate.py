@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 from tests.torture import kinds_postgres
+from tests.torture.archiver import SERVER
 from tests.torture.model import Case
 from tests.torture.schemas import Wish, child_of, random_table
 from tests.torture.workloads import Work
@@ -29,6 +30,10 @@ def generate(seed: int, server: str, method: str = "query", *, only: tuple[str, 
     archive: tuple[tuple[str, object], ...] = (("decoder", numbers.choice(("exact", "auto"))),)
     if wish.has("from the archive", 0.2):
         archive = (*archive, ("initial_load", "archive"))
+    if method == "log" and wish.has("archiver", 0.35) and not {"early copy", "binlog reset"} & set(only):
+        compress = numbers.choice(("none", "gzip", "zstd"))
+        copy = {"connection": "torture_log", "server": SERVER, "flush": True, "compress": compress}
+        archive = (*archive, ("copy", copy))
     pipeline = (("source", (("reader", "native" if wish.has("native", 0.0) else reader),)), ("archive", archive))
     reconcile = wish.has("reconciled", 0.2)
     case = Case(seed=seed, server=server, method=method, tables=tables, steps=(), pipeline=pipeline, reconcile=reconcile)

@@ -4,22 +4,24 @@ import os
 import random
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
+from tests.torture.again import differences_again, key_texts, request_of
+from tests.torture.archiver import ArchiverCopies
+from tests.torture.beside import beside
 from tests.torture.copies import BinlogCopies
-from tests.torture.documents import failures_of
-from tests.torture.driver import Answer, Commands
-from tests.torture.grants import PASSWORD, USER, grant_less
+from tests.torture.driver import Commands
+from tests.torture.grants import USER, grant_less
 from tests.torture.model import (
     AddColumn,
     Admin,
+    Again,
     Case,
     Change,
     Column,
@@ -33,18 +35,18 @@ from tests.torture.model import (
     Run,
     Table,
     Transaction,
+    What,
 )
 from tests.torture.oracle.delta_log import replay
 from tests.torture.oracle.lake import read_lake
 from tests.torture.oracle.points import point_faults
-from tests.torture.oracle.relation import Key, false_keys, judge, key_of
+from tests.torture.oracle.relation import Key, false_keys, judge, key_of, living_rows
 from tests.torture.oracle.truth import Truth, read_truth
 from tests.torture.outcome import Outcome
+from tests.torture.product import Product
 from tests.torture.render import Dialect, pipeline_file
 from tests.torture.schemas import KINDS
 from tests.torture.source import Session
-
-_JAVA: Final = ("Py4JJavaError", "PATH_NOT_FOUND", "EXCEPTION ", "UnforeseenJobError", "Traceback (most recent call last)")
 
 
 class Player:
@@ -60,6 +62,7 @@ class Player:
     def __init__(self, server: Any, driver: Commands, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
         self.server, self.driver, self.folder, self.say = server, driver, folder, say
         self.kind = server.name.lower()
+        self.took: dict[str, float] = {}
         self._numbers = 0
 
     def play(self, case: Case, *, keep: bool = False) -> Outcome:
@@ -91,7 +94,7 @@ class _Game:
 
     def __init__(self, player: Player, case: Case, database: str, folder: Path) -> None:
         self.player, self.case, self.database, self.folder = player, case, database, folder
-        self.kind, self.server, self.driver = player.kind, player.server, player.driver
+        self.kind, self.server = player.kind, player.server
         self.dialect, self.kinds = Dialect(self.kind), dict[str, Kind](KINDS[self.kind])
         self.schema = "public" if self.kind == "postgres" else database
         self.tables = {table.name: table for table in case.tables}
@@ -99,14 +102,20 @@ class _Game:
         self.undo: list[str] = []
         self.seen: dict[str, set[Key]] = {table.name: set() for table in case.tables}
         self.outcome = Outcome()
-        self.copies: BinlogCopies | None = None
+        self.copies: BinlogCopies | ArchiverCopies | None = None
         self.behind = False
         self.less = any("partial grant" in table.features for table in case.tables)
+        self.keys: dict[str, dict[Key, tuple[str, ...]]] = {table.name: {} for table in case.tables}
+        self.begun = time.time()
+        self.product = Product(
+            self.server, database, player.driver, folder, less=self.less, took=player.took, broken=self.outcome.broken, say=player.say
+        )
 
     # ------------------------------------------------------------------------------------------------------------- steps
     def play(self) -> Outcome:
+        if self.case.method == "log":
+            self.copies = self._copies()
         self._write_pipeline()
-        self.copies = BinlogCopies(self.server, self.folder / "binlogs") if self.case.method == "log" else None
         with self._session() as session:
             for statement in self.case.prelude:
                 session.rows(statement)
@@ -145,9 +154,11 @@ class _Game:
                 self._run(step)
             case LoseLedger():
                 (self.folder / "ledger.db").unlink(missing_ok=True)
-                self._judge_run(self._command("state", "rebuild", "--pipeline", "torture", "--json"))
+                self.product.failures(self.product.call("state", "rebuild", "--pipeline", "torture", "--json"))
+            case Again():
+                self._again(step)
             case Copy():
-                if self.copies:
+                if isinstance(self.copies, BinlogCopies):
                     self.copies.script(step)
 
     def _set(self, statement: str) -> None:
@@ -220,68 +231,54 @@ class _Game:
     # -------------------------------------------------------------------------------------------------------------- runs
     def _run(self, step: Run) -> None:
         self._look()
-        arguments = tuple(f"{self.schema}.{one}" if one in self.tables else one for one in step.arguments)
-        stop = threading.Event()
-        rounds = [self.dialect.named(one, self.case, self.database) for one in step.beside]
-        thread = threading.Thread(target=self._beside, args=(stop, rounds, step.hold), daemon=True)
-        if rounds:
-            thread.start()
-        try:
-            if self.copies:
-                self.copies.copy()
-            command = (*arguments, "--json") if arguments[0] == "run" else (arguments[0], "--pipeline", "torture", *arguments[1:], "--json")
-            answer = self._command(*command, kill=step.kill)
-        finally:
-            stop.set()
-            if rounds:
-                thread.join()
-        self.behind = bool(self._judge_run(answer)) or answer.code is None
+        rounds, trap = ([self.dialect.named(one, self.case, self.database) for one in texts] for texts in (step.beside, step.trap))
+        limit = "SET lock_timeout = '2s'" if self.kind == "postgres" else "SET lock_wait_timeout = 2"
+        with beside(lambda: self._session((limit,)), rounds, trap, step.hold):
+            self._copy(step.copy_kill)
+            first, *rest = step.arguments
+            command = (first, *rest, "--json") if first == "run" else (first, "--pipeline", "torture", *rest, "--json")
+            answer = self.product.call(*command, kill=step.kill)
+        self.behind = bool(self.product.failures(answer)) or answer.code is None
         self._look()
 
-    def _beside(self, stop: threading.Event, rounds: list[str], hold: float) -> None:
-        with self._session(("SET lock_timeout = '2s'",) if self.kind == "postgres" else ("SET lock_wait_timeout = 2",)) as session:
-            while not stop.is_set():
-                for statement in rounds:
-                    session.does("BEGIN")
-                    session.does(statement)
-                    stop.wait(hold)
-                    session.does("COMMIT")
-                    if stop.is_set():
-                        break
-                    stop.wait(hold / 2)
-            for statement in rounds if len(rounds) > 1 else ():
-                session.does(statement)
+    def _again(self, step: Again) -> None:
+        """Reads rows again, and compares them with the source at once."""
+        self._look()
+        table = self.tables.get(step.table)
+        if table is None:
+            return
+        full, known = f"{self.schema}.{table.name}", self.keys[table.name]
+        number = self.case.seed + len(self.outcome.rereads)
+        request = request_of(step, table, full, known, self.begun, time.time(), number)
+        if step.what is What.KEYS and not request.keys:
+            return
+        self._copy()
+        before = self._lake_keys(table)
+        answer = self.product.call(*request.arguments, kill=step.kill)
+        failures = self.product.failures(answer)
+        self.outcome.rereads.append(f"{step.what}: {'refused' if failures else 'killed' if answer.code is None else 'read'}")
+        self.behind = self.behind or answer.code is None
+        for failure in failures.values():
+            self.player.say(f"not read again: {failure.get('error')}: {str(failure.get('what'))[:300]}")
+        if answer.code == 0 and not failures:
+            truths = self._truths(table)
+            lake = read_lake(replay(_lake_folder(self.folder / "lake" / self.schema, table.name)))
+            whole = _with_cursor(table)
+            found = min(([*differences_again(step, request, whole, truth, lake, before)] for truth in truths), key=len)
+            self.outcome.differences.setdefault(table.name, []).extend(found)
+        self._look()
 
-    def _command(self, *arguments: str, kill: float = 0.0) -> Answer:
-        begun = time.monotonic()
-        answer = self.driver.call(arguments, self._environment(), kill_after=kill)
-        self.player.say(f"{' '.join(arguments)} -> {answer.code} in {time.monotonic() - begun:.1f} s")
-        return answer
+    def _lake_keys(self, table: Table) -> set[Key]:
+        with suppress(FileNotFoundError):
+            lake = read_lake(replay(_lake_folder(self.folder / "lake" / self.schema, table.name)))
+            return {key_of(row, table) for row in living_rows(table, lake)}
+        return set()
 
-    def _environment(self) -> dict[str, str]:
-        scheme = "postgresql" if self.kind == "postgres" else "mysql"
-        user, password = (USER, PASSWORD) if self.less else (self.server.user, self.server.password)
-        login = f"{quote(user, safe='')}:{quote(password, safe='')}"
-        return {
-            "CDC_OPS_CONN_TORTURE_DB": f"{scheme}://{login}@{self.server.host}:{self.server.port}/{self.database}",
-            "CDC_OPS_LEDGER": f"sqlite:///{self.folder}/ledger.db",
-            "CDC_OPS_PIPELINES": str(self.folder / "pipelines"),
-            "CDC_OPS_HOME": str(self.folder / "home"),
-            "CDC_OPS_CLASSES": "off",
-        }
-
-    def _judge_run(self, answer: Answer) -> dict[str, dict[str, str]]:
-        """Returns the failures of a run by table; what no user should see is noted."""
-        if answer.code is None:
-            if answer.text != "killed":
-                self.outcome.broken.append(answer.text)
-            return {}
-        failures = failures_of(answer.document)
-        unforeseen = [text for text in _JAVA if text in answer.text]
-        if answer.code == 1 or unforeseen or (answer.document is None and answer.code != 0):
-            place = max(0, min((answer.text.find(one) for one in unforeseen), default=0) - 300)
-            self.outcome.broken.append(f"{', '.join(unforeseen) or f'exit code {answer.code}'}\n{answer.text[place : place + 2500]}")
-        return failures
+    def _copy(self, kill: float = 0.0) -> None:
+        if isinstance(self.copies, ArchiverCopies):
+            self.copies.copy(self.product, kill=kill)
+        elif self.copies:
+            self.copies.copy()
 
     # ------------------------------------------------------------------------------------------------------------ the end
     def _settle(self) -> None:
@@ -290,19 +287,18 @@ class _Game:
             self._finish(Finish(name=name, end=End.ROLLBACK))
         self._look()
         time.sleep(1.3)
-        if self.copies:
-            self.copies.copy()
+        self._copy()
         if self.behind:  # what was planned and not done is done first, with the bounds that it had
-            self._judge_run(self._command("run", "--json"))
-        failures = self._judge_run(self._command("run", "--json"))
+            self.product.failures(self.product.call("run", "--json"))
+        failures = self.product.failures(self.product.call("run", "--json"))
         self._compare(failures, reconciled=self.case.method == "log")
         if self.case.reconcile and self.case.method == "query" and not self.outcome.failed:
             arguments = ("reconcile", "--pipeline", "torture", "--rows", "--json")
-            failures = self._judge_run(self._command(*arguments))
+            failures = self.product.failures(self.product.call(*arguments))
             self._compare(failures, reconciled=True)
 
     def _compare(self, failures: dict[str, dict[str, str]], *, reconciled: bool) -> None:
-        whole = failures.get("")
+        whole = failures.get("") or (self.copies.refusal if isinstance(self.copies, ArchiverCopies) else None)
         for table in self.tables.values():
             full = f"{self.schema}.{table.name}"
             refused = failures.get(full) or whole
@@ -355,18 +351,24 @@ class _Game:
         """Notes the keys that the source has now: no other may ever be in the lake."""
         with self._session() as session:
             for table in self.tables.values():
-                only_keys = replace(table, columns=tuple(one for one in table.columns if one.name in table.keys))
                 with suppress(Exception):
-                    self.seen[table.name] |= {
-                        key_of(row, table) for row in read_truth(session.rows, only_keys, self.kinds, server=self.kind).rows
-                    }
+                    known = key_texts(session.rows, table, self.kinds, server=self.kind)
+                    self.keys[table.name] |= known
+                    self.seen[table.name] |= set(known)
 
     def _session(self, statements: tuple[str, ...] = ()) -> Session:
         return Session(self.kind, self.server, self.database, statements)
 
+    def _copies(self) -> BinlogCopies | ArchiverCopies:
+        folder = self.folder / "binlogs"
+        if self.case.archiver:
+            return ArchiverCopies(self.server, folder, self.outcome.differences.setdefault("", []))
+        return BinlogCopies(self.server, folder)
+
     def _write_pipeline(self) -> None:
         (self.folder / "pipelines").mkdir()
-        text = pipeline_file(self.case, schema=self.schema, folder=str(self.folder))
+        first = self.copies.first if isinstance(self.copies, ArchiverCopies) else ""
+        text = pipeline_file(self.case, schema=self.schema, folder=str(self.folder), first=first)
         (self.folder / "pipelines" / "torture.yaml").write_text(text, "utf-8")
 
 

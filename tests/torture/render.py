@@ -71,8 +71,8 @@ class Dialect:
         return "".join(one if one.isascii() and one.isalnum() else "_" for one in name)
 
 
-def pipeline_file(case: Case, *, schema: str, folder: str) -> str:
-    """Returns the pipeline file of a case, as YAML."""
+def pipeline_file(case: Case, *, schema: str, folder: str, first: str = "") -> str:
+    """Returns the pipeline file of a case, as YAML; `first` is the first binlog that the archiver is to copy."""
     sections = {name: dict(values) for name, values in case.pipeline}
     document: dict[str, Any] = {
         "pipeline": "torture",
@@ -91,4 +91,6 @@ def pipeline_file(case: Case, *, schema: str, folder: str) -> str:
             "full_listing_interval": "0s",
             **sections.get("archive", {}),
         }
+        if case.archiver and first:
+            document["archive"]["copy"] = {**dict(document["archive"]["copy"]), "first_file": first}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)

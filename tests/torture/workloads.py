@@ -6,6 +6,7 @@ from typing import Final
 from tests.torture.model import (
     AddColumn,
     Admin,
+    Again,
     Change,
     Column,
     Copy,
@@ -22,6 +23,7 @@ from tests.torture.model import (
     Transaction,
     Update,
     Values,
+    What,
 )
 from tests.torture.schemas import KINDS, TURNED, Wish, literals
 
@@ -135,6 +137,8 @@ class Work:
     def _faults(self) -> Iterator[Step]:
         if self.wish.has("lost ledger", 0.08):
             yield LoseLedger()
+        if self.wish.has("again", 0.4):
+            yield self._again()
         if self.wish.method == "log" and self.wish.has("early copy", 0.08):
             yield Copy(early=True)
             yield self.transaction()
@@ -145,16 +149,34 @@ class Work:
     def run(self) -> Run:
         """Returns a run; now and then a resync or reconcile, with locks beside it, or with a kill."""
         numbers, arguments = self.numbers, ("run",)
-        beside: tuple[str, ...] = ()
+        beside, trap = tuple[str, ...](), tuple[str, ...]()
         table = numbers.choice(self.tables)
-        if self.wish.has("resync", 0.12):
-            arguments = ("resync", "--mode", "full", "--table", table.name)
-        elif self.wish.has("reconcile", 0.08):
+        if self.wish.has("reconcile", 0.08):
             arguments = ("reconcile",)
         if self.wish.has("locks", 0.15):
             beside = self._locks(table)
-        kill = round(numbers.uniform(0.3, 4.0), 1) if self.wish.has("kill", 0.04) else 0.0
-        return Run(arguments=arguments, beside=beside, kill=kill, hold=numbers.choice((0.1, 0.4, 0.8)))
+        if table.column(TURNED) and self.wish.has("type change", 0.5):
+            trap = tuple(f'ALTER TABLE {{{table.name}}} ALTER "{TURNED}" TYPE {one}' for one in ("bigint", "double precision"))
+        hold = numbers.choice((0.1, 0.4, 0.8))
+        copy_kill = self._moment() if self.wish.has("archiver kill", 0.15) else 0.0
+        return Run(arguments=arguments, beside=beside, trap=trap, kill=self._kill(), copy_kill=copy_kill, hold=hold)
+
+    def _again(self) -> Again:
+        """Returns a resync or backfill of one table."""
+        numbers, table = self.numbers, self.numbers.choice(self.tables)
+        what = numbers.choices(tuple(What), (40, 25, 15, 20))[0]
+        what = next((one for one in What if f"{one} again" in self.wish.only), what)
+        plain = [one.name for one in table.columns if one.name not in table.keys] or [table.columns[-1].name]
+        columns = tuple(numbers.sample(plain, min(len(plain), numbers.randint(1, 2))))
+        begin, end = sorted((numbers.uniform(-0.1, 1.0), numbers.uniform(0.1, 1.1)))
+        kill = self._kill()
+        return Again(table=table.name, what=what, keys=numbers.choice((1, 3, 8)), share=(begin, end), columns=columns, kill=kill)
+
+    def _kill(self) -> float:
+        return self._moment() if self.wish.has("kill", 0.04) else 0.0
+
+    def _moment(self) -> float:
+        return round(self.numbers.uniform(0.02, 0.95), 2)
 
     def _locks(self, table: Table) -> tuple[str, ...]:
         if self.family != "postgres":
@@ -167,8 +189,6 @@ class Work:
         chosen = self.numbers.choice(choices)
         if self.wish.has("rewrite", 0.0):
             chosen = choices[0]
-        if table.column(TURNED) and self.wish.has("type change", 0.5):
-            chosen = f'ALTER TABLE {{0}} ALTER "{TURNED}" TYPE bigint; ALTER TABLE {{0}} ALTER "{TURNED}" TYPE double precision'
         number = next((one.name for one in table.columns if one.kind == "int" and one.name not in table.keys), None)
         if "{1}" in chosen and number is None:
             chosen = choices[0]
