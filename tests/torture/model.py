@@ -145,12 +145,13 @@ class End(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """Changes of one session. `session` are statements before it; `name` is needed if it stays open."""
+    """Changes of one session. `session` are statements before it; `name` is needed if it stays open; `node` is the one that it works on."""
 
     changes: tuple[Change, ...]
     end: End = End.AUTOCOMMIT
     session: tuple[str, ...] = ()
     name: str = ""
+    node: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +249,7 @@ class Case:
     pipeline: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
     prelude: tuple[str, ...] = ()
     reconcile: bool = False
+    nodes: int = 1
 
     @property
     def archiver(self) -> bool:

@@ -5,18 +5,18 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tests.torture.again import differences_again, key_texts, request_of
 from tests.torture.archiver import ArchiverCopies
 from tests.torture.beside import beside
 from tests.torture.copies import BinlogCopies
 from tests.torture.driver import Commands
+from tests.torture.events import DebeziumEvents, Engine
 from tests.torture.grants import USER, grant_less
 from tests.torture.model import (
     AddColumn,
@@ -24,7 +24,6 @@ from tests.torture.model import (
     Again,
     Case,
     Change,
-    Column,
     Copy,
     DropColumn,
     End,
@@ -37,15 +36,15 @@ from tests.torture.model import (
     Transaction,
     What,
 )
-from tests.torture.oracle.delta_log import replay
+from tests.torture.oracle.delta_log import replay, table_folder
 from tests.torture.oracle.lake import read_lake
 from tests.torture.oracle.points import point_faults
 from tests.torture.oracle.relation import Key, false_keys, judge, key_of, living_rows
 from tests.torture.oracle.truth import Truth, read_truth
 from tests.torture.outcome import Outcome
-from tests.torture.product import Product
+from tests.torture.product import Kit, Product
 from tests.torture.render import Dialect, pipeline_file
-from tests.torture.schemas import KINDS
+from tests.torture.schemas import KINDS, cursor_kind, with_cursor_column
 from tests.torture.source import Session
 
 
@@ -53,16 +52,27 @@ class Player:
     """Plays cases on one server, one after the other.
 
     Args:
-        server: A server that runs; its name decides the dialect.
+        server: A server that runs, of a cluster its first node; its name decides the dialect.
         driver: The product.
         folder: Below which each case has a folder of its own.
         say: Receives one line for each step.
+        others: The other nodes of a cluster.
+        engine: Starts Debezium, for cases whose changes come from it.
     """
 
-    def __init__(self, server: Any, driver: Commands, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
-        self.server, self.driver, self.folder, self.say = server, driver, folder, say
+    def __init__(
+        self,
+        server: Any,
+        driver: Commands,
+        folder: Path,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        others: Sequence[Any] = (),
+        engine: Engine | None = None,
+    ) -> None:
+        self.kit = Kit(nodes=(server, *others), driver=driver, say=say, engine=engine)
+        self.server, self.folder, self.say = server, folder, say
         self.kind = server.name.lower()
-        self.took: dict[str, float] = {}
         self._numbers = 0
 
     def play(self, case: Case, *, keep: bool = False) -> Outcome:
@@ -102,14 +112,12 @@ class _Game:
         self.undo: list[str] = []
         self.seen: dict[str, set[Key]] = {table.name: set() for table in case.tables}
         self.outcome = Outcome()
-        self.copies: BinlogCopies | ArchiverCopies | None = None
+        self.copies: BinlogCopies | ArchiverCopies | DebeziumEvents | None = None
         self.behind = False
         self.less = any("partial grant" in table.features for table in case.tables)
         self.keys: dict[str, dict[Key, tuple[str, ...]]] = {table.name: {} for table in case.tables}
         self.begun = time.time()
-        self.product = Product(
-            self.server, database, player.driver, folder, less=self.less, took=player.took, broken=self.outcome.broken, say=player.say
-        )
+        self.product = Product(player.kit, database, folder, less=self.less, broken=self.outcome.broken)
 
     # ------------------------------------------------------------------------------------------------------------- steps
     def play(self) -> Outcome:
@@ -128,6 +136,8 @@ class _Game:
             self.server.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {self.server.user}", database=self.database)
         if self.less:
             grant_less(self.server, self.database, list(self.tables.values()), self.dialect)
+        if self.case.method == "events" and self.player.kit.engine:
+            self.copies = DebeziumEvents(self.player.kit.engine, self.server, self.case, self.database, self.folder)
         for step in self.case.steps:
             self._step(step)
         self._settle()
@@ -137,6 +147,8 @@ class _Game:
         """Ends what is open, and takes back what was set for the whole server."""
         for session in self.open.values():
             session.close()
+        if isinstance(self.copies, DebeziumEvents):
+            self.copies.close()
         for statement in self.undo:
             with suppress(Exception):
                 self.server.execute(statement)
@@ -171,7 +183,7 @@ class _Game:
             self.server.execute(statement)
 
     def _transaction(self, step: Transaction) -> None:
-        session = self._session(step.session)
+        session = self._session(step.session, step.node)
         name = f"x{id(step) % 100000}"
         try:
             if step.end is not End.AUTOCOMMIT:
@@ -256,21 +268,22 @@ class _Game:
         before = self._lake_keys(table)
         answer = self.product.call(*request.arguments, kill=step.kill)
         failures = self.product.failures(answer)
-        self.outcome.rereads.append(f"{step.what}: {'refused' if failures else 'killed' if answer.code is None else 'read'}")
+        names = ", ".join(str(failure.get("error")) for failure in failures.values())
+        self.outcome.rereads.append(f"{step.what} {names or ('killed' if answer.code is None else 'read')}")
         self.behind = self.behind or answer.code is None
         for failure in failures.values():
             self.player.say(f"not read again: {failure.get('error')}: {str(failure.get('what'))[:300]}")
         if answer.code == 0 and not failures:
             truths = self._truths(table)
-            lake = read_lake(replay(_lake_folder(self.folder / "lake" / self.schema, table.name)))
-            whole = _with_cursor(table)
+            lake = read_lake(replay(table_folder(self.folder / "lake" / self.schema, table.name)))
+            whole = with_cursor_column(table)
             found = min(([*differences_again(step, request, whole, truth, lake, before)] for truth in truths), key=len)
             self.outcome.differences.setdefault(table.name, []).extend(found)
         self._look()
 
     def _lake_keys(self, table: Table) -> set[Key]:
         with suppress(FileNotFoundError):
-            lake = read_lake(replay(_lake_folder(self.folder / "lake" / self.schema, table.name)))
+            lake = read_lake(replay(table_folder(self.folder / "lake" / self.schema, table.name)))
             return {key_of(row, table) for row in living_rows(table, lake)}
         return set()
 
@@ -291,14 +304,14 @@ class _Game:
         if self.behind:  # what was planned and not done is done first, with the bounds that it had
             self.product.failures(self.product.call("run", "--json"))
         failures = self.product.failures(self.product.call("run", "--json"))
-        self._compare(failures, reconciled=self.case.method == "log")
+        self._compare(failures, reconciled=self.case.method != "query")
         if self.case.reconcile and self.case.method == "query" and not self.outcome.failed:
             arguments = ("reconcile", "--pipeline", "torture", "--rows", "--json")
             failures = self.product.failures(self.product.call(*arguments))
             self._compare(failures, reconciled=True)
 
     def _compare(self, failures: dict[str, dict[str, str]], *, reconciled: bool) -> None:
-        whole = failures.get("") or (self.copies.refusal if isinstance(self.copies, ArchiverCopies) else None)
+        whole = failures.get("") or getattr(self.copies, "refusal", None)
         for table in self.tables.values():
             full = f"{self.schema}.{table.name}"
             refused = failures.get(full) or whole
@@ -307,7 +320,7 @@ class _Game:
                 continue
             truths = self._truths(table)
             try:
-                snapshot = replay(_lake_folder(self.folder / "lake" / self.schema, table.name))
+                snapshot = replay(table_folder(self.folder / "lake" / self.schema, table.name))
                 lake = read_lake(snapshot)
             except FileNotFoundError as error:
                 if truths[0].rows:
@@ -324,7 +337,8 @@ class _Game:
         """Returns what the lake may be equal to: of a table with children, its own rows, or theirs as well."""
         with self._session() as session:
             inherited = ("ONLY ", "") if "inherited" in table.features else ("",)
-            truths = [read_truth(session.rows, _with_cursor(table), self._kinds(table), server=self.kind, only=one) for one in inherited]
+            whole, kinds = with_cursor_column(table), self._kinds(table)
+            truths = [read_truth(session.rows, whole, kinds, server=self.kind, only=one) for one in inherited]
         self.seen[table.name] |= {key_of(row, table) for row in truths[-1].rows}
         return truths
 
@@ -340,12 +354,12 @@ class _Game:
 
     def _falsified(self, table: Table) -> Iterator[str]:
         with suppress(FileNotFoundError):
-            lake = read_lake(replay(_lake_folder(self.folder / "lake" / self.schema, table.name)))
+            lake = read_lake(replay(table_folder(self.folder / "lake" / self.schema, table.name)))
             yield from (f"log: {text}" for text in dict.fromkeys(lake.faults))
             yield from false_keys(table, lake)
 
     def _kinds(self, table: Table) -> dict[str, Kind]:
-        return self.kinds | ({"cursor": self.kinds[_cursor_kind(self.kind, table.cursor)]} if table.cursor else {})
+        return self.kinds | ({"cursor": self.kinds[cursor_kind(self.kind, table.cursor)]} if table.cursor else {})
 
     def _look(self) -> None:
         """Notes the keys that the source has now: no other may ever be in the lake."""
@@ -356,8 +370,10 @@ class _Game:
                     self.keys[table.name] |= known
                     self.seen[table.name] |= set(known)
 
-    def _session(self, statements: tuple[str, ...] = ()) -> Session:
-        return Session(self.kind, self.server, self.database, statements)
+    def _session(self, statements: tuple[str, ...] = (), node: int = 0) -> Session:
+        if len(self.player.kit.nodes) > 1:  # each statement sees what was committed on any node before it
+            statements = ("SET SESSION wsrep_sync_wait = 15", *statements)
+        return Session(self.kind, self.player.kit.nodes[node], self.database, statements)
 
     def _copies(self) -> BinlogCopies | ArchiverCopies:
         folder = self.folder / "binlogs"
@@ -370,22 +386,3 @@ class _Game:
         first = self.copies.first if isinstance(self.copies, ArchiverCopies) else ""
         text = pipeline_file(self.case, schema=self.schema, folder=str(self.folder), first=first)
         (self.folder / "pipelines" / "torture.yaml").write_text(text, "utf-8")
-
-
-def _with_cursor(table: Table) -> Table:
-    return replace(table, columns=(*table.columns, Column(name="updated_at", kind="cursor"))) if table.cursor else table
-
-
-def _cursor_kind(server: str, declared: str) -> str:
-    word = declared.split(maxsplit=1)[0].lower()
-    if server == "postgres":
-        return word
-    return "datetime" if word.startswith("datetime") else "timestamp"
-
-
-def _lake_folder(schema: Path, name: str) -> Path:
-    """Returns the folder of a table; names that no folder can have are escaped as in a URL."""
-    plain = schema / name
-    if plain.exists():
-        return plain
-    return schema / quote(name, safe="")

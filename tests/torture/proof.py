@@ -130,7 +130,7 @@ def _found(hunt: Hunt, seed: int, player: Player) -> bool:
     found = bool(re.search(hunt.sign, _text(outcome))) if outcome.failed else False
     line = {
         "hunt": hunt.name,
-        "taken back": getattr(player.driver, "root", ROOT) != ROOT,
+        "taken back": getattr(player.kit.driver, "root", ROOT) != ROOT,
         "seed": seed,
         "found": found,
         "seconds": outcome.seconds,

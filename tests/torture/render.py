@@ -4,6 +4,7 @@ from typing import Any
 
 import yaml
 
+from tests.torture.events import section_of
 from tests.torture.model import AddColumn, Case, Change, Column, Delete, DropColumn, Insert, Table, Update, Values
 from tests.torture.schemas import KINDS
 
@@ -81,11 +82,10 @@ def pipeline_file(case: Case, *, schema: str, folder: str, first: str = "") -> s
         "lease_wait": "0s",
         "tables": {f"{schema}.{table.name}": dict(table.settings) for table in case.tables},
     }
-    if case.method == "log":
+    if case.method != "query":
+        binlogs = {"url": f"{folder}/binlogs", "format": "mysql-binlog", "layout": "binlog"}
         document["archive"] = {
-            "url": f"{folder}/binlogs",
-            "format": "mysql-binlog",
-            "layout": "binlog",
+            **(section_of(case, folder) if case.method == "events" else binlogs),
             "initial_load": "snapshot",
             "min_file_age": "0s",
             "full_listing_interval": "0s",

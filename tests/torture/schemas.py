@@ -64,6 +64,7 @@ class Wish:
     method: str
     only: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    nodes: int = 1
     numbers: random.Random = field(default_factory=random.Random)
 
     def has(self, feature: str, chance: float) -> bool:
@@ -237,3 +238,16 @@ def _with_features(wish: Wish, table: Table) -> Table:
         tail = " WITH SYSTEM VERSIONING"
         features.append("versioned")
     return replace(table, features=tuple(features), after=tuple(after), tail=tail)
+
+
+def with_cursor_column(table: Table) -> Table:
+    """Returns a table with its cursor's column among its columns."""
+    return replace(table, columns=(*table.columns, Column(name="updated_at", kind="cursor"))) if table.cursor else table
+
+
+def cursor_kind(server: str, declared: str) -> str:
+    """Returns the kind of a cursor's column."""
+    word = declared.split(maxsplit=1)[0].lower()
+    if server == "postgres":
+        return word
+    return "datetime" if word.startswith("datetime") else "timestamp"

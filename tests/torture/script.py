@@ -27,7 +27,7 @@ def _step(step: Step, case: Case, dialect: Dialect) -> Iterator[str]:
     match step:
         case Transaction():
             head = f"session {step.name} stays open" if step.end is End.OPEN else f"a session: {step.end}"
-            yield f"-- {head}"
+            yield f"-- {head}{f', on node {step.node}' if case.nodes > 1 else ''}"
             yield from (f"{one};" for one in step.session)
             if step.end is not End.AUTOCOMMIT:
                 yield "BEGIN;"

@@ -218,10 +218,12 @@ class Work:
         changes = tuple(self.change(numbers.choice(self.tables) if numbers.random() < 0.3 else table) for _ in range(numbers.randint(1, 6)))
         ends = (End.AUTOCOMMIT, End.COMMIT, End.ROLLBACK, End.PREPARED, End.PREPARED_ROLLBACK)
         end = numbers.choices(ends, (40, 30, 12, 12, 6))[0]
+        if self.wish.nodes > 1 and end in (End.PREPARED, End.PREPARED_ROLLBACK):
+            end = End.COMMIT  # Galera has no XA
         if end is End.COMMIT and numbers.random() < 0.3:
             point = (Raw(sql="SAVEPOINT sp"), self.change(table), Raw(sql="ROLLBACK TO SAVEPOINT sp"))
             changes = (*changes, *point, self.change(table))
-        return Transaction(changes=changes, end=end, session=session)
+        return Transaction(changes=changes, end=end, session=session, node=self._node())
 
     def change(self, table: Table) -> Change:
         """Returns an insert, an update, a change of a key or a delete."""
@@ -300,7 +302,10 @@ class Work:
         self.opened += 1
         table = self.numbers.choice(self.tables)
         changes = tuple(self.change(table) for _ in range(self.numbers.randint(1, 3)))
-        return Transaction(changes=changes, end=End.OPEN, name=f"open{self.opened}")
+        return Transaction(changes=changes, end=End.OPEN, name=f"open{self.opened}", node=self._node())
+
+    def _node(self) -> int:
+        return self.numbers.randrange(self.wish.nodes) if self.wish.nodes > 1 else 0
 
     def _finish(self, opened: Transaction) -> Finish:
         return Finish(name=opened.name, end=self.numbers.choice((End.COMMIT, End.COMMIT, End.ROLLBACK)))
