@@ -16,14 +16,18 @@ SETTINGS: Final = {
     "skipped.operations": "none",
 }
 """What the engine is set to and the pipeline file says of it."""
-NEVER: Final = ("archiver", "archiver kill", "early copy", "binlog reset", "bystander", "cascade", "globals", "versioned")
+NEVER: Final = ("archiver", "archiver kill", "early copy", "binlog reset", "bystander", "cascade", "globals", "versioned", "bad keys")
 """What is about binlogs that somebody copies, or would stop the engine's own sessions."""
+ONLY: Final = ("plain values",)
+"""The engine ends at NaN in a column of decimals, as it is told to end at what it cannot write."""
 
 
 def section_of(case: Case, folder: str) -> dict[str, Any]:
     """Returns the section `archive` of a pipeline file."""
     kind = "debezium-postgres" if case.server == "postgres" else "debezium-mysql"
     settings = SETTINGS if case.server == "postgres" else {**SETTINGS, "enable.time.adjuster": "false"}
+    if not _is_whole(case):
+        settings = {**settings, "snapshot.mode": "no_data"}
     return {"url": f"{folder}/events", "format": kind, "settings": settings}
 
 
@@ -40,9 +44,8 @@ class DebeziumEvents:
 
     def __init__(self, engine: Engine, server: Any, case: Case, database: str, folder: Path) -> None:
         self._stack, self.refusal = ExitStack(), dict[str, str]()
-        whole = dict(dict(case.pipeline)["archive"]).get("initial_load") == "archive"
         tables = [f"{database}.{table.name}" for table in case.tables]
-        self._catch_up = self._stack.enter_context(engine(server, tables, folder, whole))
+        self._catch_up = self._stack.enter_context(engine(server, tables, folder, _is_whole(case)))
 
     def copy(self) -> None:
         """Waits until the archive has all that was committed; a tool that gives up is no error of the product."""
@@ -56,3 +59,8 @@ class DebeziumEvents:
     def close(self) -> None:
         """Ends the engine."""
         self._stack.close()
+
+
+def _is_whole(case: Case) -> bool:
+    """Whether the events begin with a snapshot of their own."""
+    return dict(dict(case.pipeline)["archive"]).get("initial_load") == "archive"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.torture import kinds_postgres
 from tests.torture.archiver import SERVER
-from tests.torture.events import NEVER
+from tests.torture.events import NEVER, ONLY
 from tests.torture.model import Case
 from tests.torture.schemas import Wish, child_of, random_table
 from tests.torture.workloads import Work
@@ -26,8 +26,9 @@ def generate(
     """
     numbers = random.Random(f"{server} {method} {seed}")
     followed = "query" if method == "query" else "log"
-    never = (*never, *(NEVER if method == "events" else ()))
-    wish = Wish(server=server, method=followed, only=only, never=never, nodes=nodes, numbers=numbers)
+    if method == "events":
+        only, never = (*only, *ONLY), (*never, *NEVER)
+    wish = Wish(server=server, method=followed, only=only, never=never, nodes=nodes, events=method == "events", numbers=numbers)
     count = numbers.choice((1, 1, 2, 2, 3))
     tables = tuple(random_table(wish, number) for number in range(1, (1 if "one table" in only else count) + 1))
     if wish.has("cascade", 0.15) and server != "postgres":
@@ -41,7 +42,7 @@ def generate(
         copy = {"connection": "torture_log", "server": SERVER, "flush": True, "compress": compress}
         archive = (*archive, ("copy", copy))
     source: tuple[tuple[str, object], ...] = (("reader", "native" if wish.has("native", 0.0) else reader),)
-    if nodes > 1 and wish.has("named writers", 0.5):
+    if nodes > 1 and wish.has("named writers", 0.9):
         source = (*source, ("writers", [f"torture_node_{number}" for number in range(1, nodes)]))
     pipeline = (("source", source), ("archive", archive))
     reconcile = wish.has("reconciled", 0.2)

@@ -48,6 +48,8 @@ _HISTORIES: Final = (("soft", 0.25, "deletes", "soft"), ("scd2", 0.12, "stored_a
 
 _NOT_IN_BINLOGS: Final = ("inet6",)
 """Kinds that docs/formats/mysql-binlog.md says cannot be read."""
+_NOT_BY_DEBEZIUM: Final = {"postgres": ("interval", "timetz", "money", "point"), "mysql": (), "mariadb": ("uuid", "inet6")}
+"""Kinds whose tables docs/formats/debezium.md says are refused."""
 
 _MORE: Final = {
     "dec38": tuple(f"{number * 12345678901234}.{number * 987654321987654:018}" for number in range(1, 20)),
@@ -65,7 +67,14 @@ class Wish:
     only: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     nodes: int = 1
+    events: bool = False
     numbers: random.Random = field(default_factory=random.Random)
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds that columns may have: those that the method can read."""
+        left_out = _NOT_BY_DEBEZIUM[self.server] if self.events else _NOT_IN_BINLOGS if self.method == "log" else ()
+        return {name: kind for name, kind in KINDS[self.server].items() if name not in left_out}
 
     def has(self, feature: str, chance: float) -> bool:
         """Draws whether something is there; the draw is made in any case, so that wishes do not shift what follows."""
@@ -76,7 +85,7 @@ class Wish:
 def random_table(wish: Wish, number: int) -> Table:
     """Returns a table with columns, key, cursor, policy, and special features."""
     numbers = wish.numbers
-    kinds = {name: kind for name, kind in KINDS[wish.server].items() if wish.method == "query" or name not in _NOT_IN_BINLOGS}
+    kinds = wish.kinds
     names = _column_names(wish)
     key_columns = _keys(wish, kinds, names)
     columns = [*key_columns, *(_column(wish, names.pop(), name) for name in numbers.sample(sorted(kinds), numbers.randint(1, 6)))]
