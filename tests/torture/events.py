@@ -25,9 +25,9 @@ ONLY: Final = ("plain values",)
 def section_of(case: Case, folder: str) -> dict[str, Any]:
     """Returns the section `archive` of a pipeline file."""
     kind = "debezium-postgres" if case.server == "postgres" else "debezium-mysql"
-    settings = SETTINGS if case.server == "postgres" else {**SETTINGS, "enable.time.adjuster": "false"}
-    if not _is_whole(case):
-        settings = {**settings, "snapshot.mode": "no_data"}
+    settings = SETTINGS
+    if case.server != "postgres":
+        settings = {**settings, "enable.time.adjuster": "false", **({} if _is_whole(case) else {"snapshot.mode": "no_data"})}
     return {"url": f"{folder}/events", "format": kind, "settings": settings}
 
 

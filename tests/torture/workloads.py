@@ -114,8 +114,6 @@ class Work:
             yield from (self.transaction() for _ in range(3))
         if self.wish.has("globals", 0.2):
             yield self.admin()
-        if any(table.column(TURNED) for table in self.tables):
-            yield Run()  # in peace: a table that was made while the type was another one is refused from then on
         yield from self._run_with_a_late_commit()
         for left in reversed(range(self.numbers.choices((1, 2, 3), (60, 30, 10))[0])):
             for _ in range(self.numbers.randint(2, 5)):
