@@ -18,6 +18,7 @@ the first kind and fails at once on the second.
     |   |-- SourceTableError       table, key or cursor column missing or unusable
     |   |-- SchemaChangedError     columns or keys changed in a way that the table's policy does not follow
     |   |-- TableReplacedError     another table has taken the name of the one that was copied
+    |   |-- SourceServerChangedError another server answers than the one that the watermark comes from
     |   |-- CursorRegressionError  the source's clock or counter went back
     |   `-- ArchiveError             an archive of change files is incomplete or unreadable
     |       |-- ArchiveUnreachableError (retryable)
@@ -168,6 +169,10 @@ class SchemaChangedError(SourceError):
 
 class TableReplacedError(SourceError):
     """The table at the source is another one than the one that was copied under its name."""
+
+
+class SourceServerChangedError(SourceError):
+    """Another server answers than the one that the watermark comes from: after a failover, or behind another name."""
 
 
 class CursorRegressionError(SourceError):

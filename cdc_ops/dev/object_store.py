@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cdc_ops.core.pipeline.extras import install_command
 from cdc_ops.errors import EnvironmentSetupError
 
 LOGIN: Final = {"AWS_ACCESS_KEY_ID": "loopback", "AWS_SECRET_ACCESS_KEY": "loopback", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -27,7 +28,7 @@ class ObjectStore:
             from moto.server import ThreadedMotoServer
         except ImportError as error:
             raise EnvironmentSetupError(
-                "The S3 endpoint on loopback is not installed.", why=str(error), next="Install it: pip install 'cdc-ops[demo]'."
+                "The S3 endpoint on loopback is not installed.", why=str(error), next=install_command("demo")
             ) from None
         os.environ.update({name: value for name, value in LOGIN.items() if name not in os.environ})
         logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line per request otherwise

@@ -159,6 +159,10 @@ class Source(Protocol):
         """Returns what the catalog says of a table that may keep its copy from being equal; the table is one that `schema` has read."""
         ...
 
+    def origin(self) -> str:
+        """Returns the server, or the cluster, by whose clocks and counters the rows are stamped that are read here; "" if not known."""
+        ...
+
     def cursor(self, schema: TableSchema, columns: tuple[str, ...]) -> tuple[Cursor, tuple[str, ...]]:
         """Returns the cursor of a table with the types of its columns.
 

@@ -88,6 +88,10 @@ class DeclaredSource:
         """Returns that nothing unusual is known: there is no catalog to ask."""
         return PLAIN
 
+    def origin(self) -> str:
+        """Refuses."""
+        _refuse()
+
     def now(self) -> datetime:
         """Returns this machine's clock, UTC."""
         return datetime.now(UTC)

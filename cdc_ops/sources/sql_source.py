@@ -1,5 +1,6 @@
 """What all SQL sources have in common: catalog, bounds, cuts and predicates put together; typing cursors and reading is each one's own."""
 
+import time
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.errors import RequestError, SourceError
 from cdc_ops.sources.access import SourceAccess
 from cdc_ops.sources.base import DigestQuery, JdbcRead, SourcePosition
-from cdc_ops.sources.bounds.clock import BoundRequest, BoundStrategy, ClockBound, Probe
+from cdc_ops.sources.bounds.clock import SHARE_SECONDS, BoundRequest, BoundStrategy, ClockBound, Probe
 from cdc_ops.sources.bounds.counter import CounterBound
 from cdc_ops.sources.bounds.zone_checks import ZoneChecks
 from cdc_ops.sources.checksums import DigestSql
@@ -112,6 +113,7 @@ class SqlSource:
         self._slicer = Slicer(parts.session, parts.dialect, parts.borders)
         self._clock = ClockBound(parts.probe, config.time_zone)
         self._zones = ZoneChecks(parts.probe, parts.session, parts.dialect, self._clock, config.time_zone)
+        self._origin = (0.0, "")
         self._counter = CounterBound(parts.probe, parts.session, parts.dialect)
 
     def __repr__(self) -> str:
@@ -173,6 +175,14 @@ class SqlSource:
     def traits(self, table: TableName) -> SourceTraits:
         """Reads what may keep a copy from being equal."""
         return self._parts.catalog.traits(table)
+
+    def origin(self) -> str:
+        """Returns who stamps the rows; the tables of one run share an answer that is not older than `SHARE_SECONDS`."""
+        at, found = self._origin
+        if not at or time.monotonic() - at >= SHARE_SECONDS:
+            found = self._parts.probe.origin()
+            self._origin = (time.monotonic(), found)
+        return found
 
     def now(self) -> datetime:
         """Returns the server's clock, UTC."""

@@ -7,6 +7,7 @@ are others, and whether rows arrive here that were stamped elsewhere. Each kind 
 import enum
 from dataclasses import dataclass
 
+from cdc_ops.core.schema.table_identity import OF_A_NUMBER
 from cdc_ops.errors import SourceError
 
 NOTHING = "Nothing was read; the watermark stays."
@@ -34,6 +35,7 @@ class Topology:
         view: Identity of the node and of the cluster's members now: as long as it stays, nobody has joined or left.
         why: Why its own listing is no safe bound; "" if it is.
         instead: What to connect to, or to grant, for a safe bound.
+        origin: Who stamps its rows, as the same one says it of itself at any time: the server, the primary, the cluster; "" = not known.
     """
 
     name: str = "one server"
@@ -42,6 +44,7 @@ class Topology:
     view: str = ""
     why: str = ""
     instead: str = ""
+    origin: str = ""
 
     def refusal(self, place: str) -> SourceError:
         """Returns the error for a bound that cannot be taken."""
@@ -97,18 +100,25 @@ def mysql_topology(facts: MySQLFacts) -> Topology:
         return Topology(name="behind a proxy", writes=Writes.ELSEWHERE, nodes=0, why=_SHOWS_ITSELF, instead=_DIRECTLY)
     if "aurora_version" in facts.variables:
         if get("innodb_read_only") != "ON":
-            return Topology(name="the writer of an Aurora cluster")
+            return Topology(name="the writer of an Aurora cluster")  # its instances have one storage: a failover loses no commit
         why = "A reader of Aurora does not show what is open on the writer, and no replication status tells its lag."
         return Topology(name="a reader of Aurora", writes=Writes.ELSEWHERE, nodes=0, why=why, instead="Connect to the cluster's writer")
     if get("wsrep_on") == "ON" and facts.wsrep:
         return _galera(facts, "mariadb" in version.lower())
     if get("group_replication_group_name"):
         return _group(facts)
-    return Topology()
+    return Topology(origin=_itself(facts))
+
+
+def _itself(facts: MySQLFacts) -> str:
+    """Returns a server's own identity: a MariaDB has only its number, by which replicas know it, too."""
+    number = facts.variables.get("server_id", "")
+    return facts.variables.get("server_uuid", "") or (f"{OF_A_NUMBER}{number}" if number else "")
 
 
 def _galera(facts: MySQLFacts, is_mariadb: bool) -> Topology:
     name, status = "a node of a Galera cluster", facts.wsrep
+    origin = f"Galera cluster {status['wsrep_cluster_state_uuid']}" if status.get("wsrep_cluster_state_uuid") else ""
     ready = status.get("wsrep_ready") == "ON" and status.get("wsrep_cluster_status") == "Primary" and status.get("wsrep_local_state") == "4"
     if not is_mariadb or not status.get("wsrep_provider_version", "").startswith(("4.", "26.4.")):
         why = "Only with Galera 4 of MariaDB is it known that a read sees all that was committed on other nodes."
@@ -123,8 +133,9 @@ def _galera(facts: MySQLFacts, is_mariadb: bool) -> Topology:
             view=view,
             why="Every node can write, and each shows only its own transactions.",
             instead="Name the connections of all other nodes in 'writers' of the source",
+            origin=origin,
         )
-    return Topology(name=name, writes=Writes.ELSEWHERE, nodes=0, why=why, instead="Connect to a node of which that is true")
+    return Topology(name=name, writes=Writes.ELSEWHERE, nodes=0, why=why, instead="Connect to a node of which that is true", origin=origin)
 
 
 def _group(facts: MySQLFacts) -> Topology:
@@ -132,21 +143,28 @@ def _group(facts: MySQLFacts) -> Topology:
     is_read_only, is_single = get("super_read_only") == "ON", get("group_replication_single_primary_mode") == "ON"
     if facts.members is None:
         if is_single and not is_read_only:
-            return Topology(name="the primary of a replication group")
+            return Topology(name="the primary of a replication group", origin=_itself(facts))
         why = "The user may not see the members of the group."
         grant = "GRANT SELECT ON performance_schema.* TO the user of the connection"
         return Topology(name="a member of a replication group", writes=Writes.ELSEWHERE, nodes=0, why=why, instead=grant)
     mine = next((one for one in facts.members if one.identity == get("server_uuid")), None)
     if mine is None or mine.state == "OFFLINE":
-        return Topology()  # its group was left, or is not started: it is a server of its own
+        return Topology(origin=_itself(facts))  # its group was left, or is not started: it is a server of its own
+    primary = next((one.identity for one in facts.members if one.role == "PRIMARY"), "")
+    origin = primary if is_single else f"replication group {get('group_replication_group_name')}"
     if mine.state != "ONLINE" or (is_single and mine.role != "PRIMARY"):
         role = "a secondary" if mine.state == "ONLINE" else f"a member in state {mine.state}"
         why = "It shows nothing of what is open on the group's primary, and no replication status tells its lag."
         return Topology(
-            name=f"{role} of a replication group", writes=Writes.ELSEWHERE, nodes=0, why=why, instead="Connect to the group's primary"
+            name=f"{role} of a replication group",
+            writes=Writes.ELSEWHERE,
+            nodes=0,
+            why=why,
+            instead="Connect to the group's primary",
+            origin=origin,
         )
     if is_single:
-        return Topology(name="the primary of a replication group", view=f"{mine.identity} {facts.view}")
+        return Topology(name="the primary of a replication group", view=f"{mine.identity} {facts.view}", origin=origin)
     return Topology(
         name="a member of a replication group in which every member writes",
         writes=Writes.ALL_NODES,
@@ -154,6 +172,7 @@ def _group(facts: MySQLFacts) -> Topology:
         view=f"{mine.identity} {facts.view} {sorted((one.identity, one.state) for one in facts.members)}",
         why="Every member can write, and each shows only its own transactions.",
         instead="Name the connections of all other members in 'writers' of the source",
+        origin=origin,
     )
 
 

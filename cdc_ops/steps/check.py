@@ -22,6 +22,7 @@ from cdc_ops.archives.registry import open_archive
 from cdc_ops.config.connections import connection_url
 from cdc_ops.core.archive.files import ListedRange
 from cdc_ops.core.findings import Finding, Verdict, failed, ok, warning
+from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import store_options
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
@@ -34,6 +35,7 @@ from cdc_ops.lake.spark.probes import SUPPORTED_JAVA, broken_jars, java_version,
 from cdc_ops.sources.base import Source
 from cdc_ops.state.health import ledger_health
 from cdc_ops.state.sql import open_reader
+from cdc_ops.steps.planning.warnings import event_key_warnings, key_warnings
 from cdc_ops.steps.table.entries import matched_entries
 from cdc_ops.steps.table.missing_tables import IF_ON_PURPOSE, missing_tables
 from cdc_ops.steps.table.source_table import read_source_table
@@ -232,7 +234,8 @@ def _table(pipeline: Pipeline, source: Source, config: TableConfig) -> Iterator[
     source_table = read_source_table(pipeline, source, config)
     if not pipeline.source.is_declared:
         source.count(config.table, "", 1)  # what the catalog shows may still not be read
-    for text in source_table.warnings:
+    new = TableState(pipeline=config.pipeline, table=config.table)
+    for text in (*source_table.warnings, *key_warnings(source_table, new), *event_key_warnings(source_table)):
         seen, mark, statement = text.partition(": every run reads the whole table. ")
         yield warning(str(config.table), f"{seen}{mark}".strip().rstrip(".:"), statement) if mark else warning(str(config.table), text)
 

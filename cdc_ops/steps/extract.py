@@ -12,11 +12,12 @@ from itertools import count
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
+from cdc_ops.core.operation.merge_plan import null_keys_error
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
 from cdc_ops.core.phases import RunPhase
-from cdc_ops.lake.staging.landing import land
+from cdc_ops.lake.staging.landing import land, landing_folder
 from cdc_ops.lake.staging.manifests import find_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.log.land_events import land_events
@@ -24,6 +25,7 @@ from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.query.native_rows import failed_task
 from cdc_ops.steps.query.row_counts import check_rows_read
+from cdc_ops.steps.query.unique_keys import check_landed_keys
 from cdc_ops.steps.reconcile.land_differences import land_differences
 from cdc_ops.steps.reporting.stopwatch import measured, measured_until
 from cdc_ops.steps.stage.invalid_values import unstorable_value
@@ -48,6 +50,7 @@ def extract(
     Raises:
         SchemaChangedError: the table was altered after the plan.
         CountMismatchError: rows that the source has were not read.
+        NullKeyError, DuplicateKeyError: a key is NULL, or comes twice, that the source promises to be unique.
         SourceError: the source refuses or breaks off the read.
         UnstorableValueError: a value cannot be stored, and the table's policy is to fail.
     """
@@ -74,6 +77,8 @@ def damage_of(operation: Operation) -> str:
 def _land(spark: SparkSession, source: Source, operation: Operation, attempt: str, readings: SharedScans | None, reread: str) -> Manifest:
     def finished(manifest: Manifest) -> Manifest:
         check_rows_read(source, operation, manifest.landed.rows)
+        if operation.apply.unique_keys:
+            _check_keys(spark, operation, manifest)
         return replace(check_places(spark, operation, manifest), reread=reread)
 
     if isinstance(operation.read, ArchiveRead):
@@ -91,6 +96,14 @@ def _land(spark: SparkSession, source: Source, operation: Operation, attempt: st
     except Exception:  # a failing write raises Py4J's own error, not PySpark's
         check_columns_unchanged(source, operation)  # says what a driver's message only hints at
         raise
+
+
+def _check_keys(spark: SparkSession, operation: Operation, landed: Manifest) -> None:
+    """Refuses landed rows whose keys are not what the source promises of them; they are not declared landed, and read again."""
+    if landed.null_keys:
+        raise null_keys_error(operation, landed.null_keys)
+    rows = spark.read.parquet(landing_folder(operation, landed.attempt))
+    check_landed_keys(rows, operation.apply.keys, str(operation.table))
 
 
 def _result(operation: Operation, manifest: Manifest | None) -> OperationResult:

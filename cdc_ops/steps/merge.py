@@ -15,15 +15,15 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.ledger_and_lake import check_base
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
-from cdc_ops.core.operation.table_state import check_base
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.errors import LandedRowsLostError
+from cdc_ops.lake.data_files.checked_write import WrittenFile, WrittenRows
 from cdc_ops.lake.data_files.writer import DataFile
-from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch, BatchStep
@@ -34,7 +34,7 @@ from cdc_ops.lake.merge.sequence_guard import remember_deletes
 from cdc_ops.lake.merge.soft_deletes import keep_deleted_rows
 from cdc_ops.lake.staging.landing import read_landed
 from cdc_ops.lake.staging.manifests import read_manifest
-from cdc_ops.lake.table.create import ensure_table
+from cdc_ops.lake.table.create import make_first_table
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
 from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_aside_bad_records
@@ -42,6 +42,7 @@ from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.query.native_files import files_of
 from cdc_ops.steps.query.native_rows import failed_task
 from cdc_ops.steps.query.row_counts import check_rows_read
+from cdc_ops.steps.query.unique_keys import check_written_keys
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured, split
 from cdc_ops.steps.stage.batch_request import BatchRequest
@@ -66,8 +67,7 @@ from cdc_ops.steps.table.wide_columns import (
 
 def make_table(operation: Operation, batch: Batch) -> Batch:
     """Makes the table of a first batch, which later steps look into. Events are kept before: a history begins with rows that were there."""
-    if DeltaLog(operation.target.path).newest() is None:
-        ensure_table(batch.rows.sparkSession, operation)
+    make_first_table(batch.rows.sparkSession, operation)
     return batch
 
 
@@ -179,11 +179,17 @@ def _read_directly(request: BatchRequest) -> Batch:
     files = files_of(read.native, operation, rows)
     if files is not None:
         files = replace(files, check=partial(_check_written, request.source, operation))
-    return replace(request.batch_of(rows), files=files)
+    return replace(request.batch_of(rows), files=files, check=partial(_check_rows, request.source, operation))
 
 
-def _check_written(source: Source, operation: Operation, files: Sequence[DataFile]) -> None:
-    """Refuses files of tasks that are written and not yet committed: the last moment at which nothing has happened."""
+def _check_rows(source: Source, operation: Operation, written: WrittenRows) -> None:
+    """Refuses rows that Spark has written and not yet committed."""
+    _check_written(source, operation, written.files)
+    check_written_keys(written, operation.apply.keys, str(operation.table))
+
+
+def _check_written(source: Source, operation: Operation, files: Sequence[DataFile] | Sequence[WrittenFile]) -> None:
+    """Refuses files that are written and not yet committed: the last moment at which nothing has happened."""
     check_columns_unchanged(source, operation)
     check_rows_read(source, operation, sum(file.rows for file in files))
 

@@ -15,19 +15,21 @@ from cdc_ops import __version__
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.windows import fresh_instant
-from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.commit_record import LakeHead, with_rows
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.operation.job_size import is_small
+from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, projected, scanned
+from cdc_ops.core.operation.table_state import TableState, projected, scanned
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.processes import holder_name
 from cdc_ops.core.run_cost import PlannedCost
+from cdc_ops.core.schema.table_identity import TableIdentity
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.log.head import read_head
@@ -40,6 +42,7 @@ from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.cost import check_table_cost, plan_cost
 from cdc_ops.steps.planning.draft import draft_operations, with_current_settings
+from cdc_ops.steps.planning.first_load import begun_anew, first_load_warning
 from cdc_ops.steps.planning.reconcile import method_summary
 from cdc_ops.steps.planning.request import EMPTY_DRAFT, Draft, TableRequest, with_current_quarantine
 from cdc_ops.steps.planning.warnings import added_columns, corrected_settings, event_key_warnings, foreign_warnings, key_warnings
@@ -47,7 +50,7 @@ from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import is_silent, still_told
 from cdc_ops.steps.table.catalog import catalog_entries
-from cdc_ops.steps.table.identity import check_identity
+from cdc_ops.steps.table.identity import check_identity, settled_identity, unsettled_warnings
 from cdc_ops.steps.table.layout import layout_warnings
 from cdc_ops.steps.table.missing_tables import find_absence, returned_warnings
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
@@ -80,6 +83,7 @@ class TablePlan:
         fresh_at: Instant (UTC) up to which the lake has all changes, known for tables without new changes; else None.
         missing_since: When (UTC) a run first noticed that the source no longer shows the table, None while the source shows it.
         cost: What the operations are estimated to cost, None if there are none.
+        identity: The table and the server that the lake stands for if nothing is new, None if no bound was taken.
     """
 
     config: TableConfig
@@ -92,6 +96,7 @@ class TablePlan:
     fresh_at: datetime | None = None
     missing_since: datetime | None = None
     cost: PlannedCost | None = None
+    identity: TableIdentity | None = None
 
     @property
     def table(self) -> TableName:
@@ -135,10 +140,9 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
     Raises:
         CdcError: the source, the lake or the request make it impossible; the text says what to do.
     """
-    reader = context.store
-    state = reader.table_state(config.pipeline, config.table)
+    state = context.store.table_state(config.pipeline, config.table)
     head = read_head(config.path, config.pipeline, config.table)
-    if _compare_with_lake(reader, state, head) is not LedgerStatus.EQUAL:
+    if _compare_with_lake(context.store, state, head) is not LedgerStatus.EQUAL:
         idle = "the lake is ahead of the ledger by a known operation; the next run catches up"
         return TablePlan(config=config, state=state, new=Draft(idle=idle))
     plan = _plan(context, source, request, config, TableHead(state=state, head=head))
@@ -149,7 +153,7 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
 
 
 def _compare_with_lake(reader: StateReader, state: TableState, head: LakeHead | None) -> LedgerStatus:
-    """Compares a table's ledger and lake; see `cdc_ops.core.operation.table_state.compare` for the errors."""
+    """Compares a table's ledger and lake; see `cdc_ops.core.operation.ledger_and_lake.compare` for the errors."""
     operations = reader.open_operations(state.pipeline, state.table)
     return compare(state, head, operations, reader.abandoned_ids(state.pipeline, state.table))
 
@@ -206,7 +210,12 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     if plan.new.error is None:  # what is told once is told again after a refusal: nothing is recorded before it
         plan = replace(plan, cost=plan_cost(context, source, request, config, plan.unfinished, plan.new.operations))
         check_table_cost(context, request, config, plan.cost)
-    state = _record_observations(context, lease, state, plan)
+    if plan.state != state:  # its first load begins anew
+        context.store.replace_state(lease, plan.state)
+        state = plan.state
+    if (new := observed_state(state, plan)) != state:
+        context.store.settle(lease, state, new, None, None)
+        state = new
     if plan.new.scan is not None:
         record_scan(context.store, lease, plan.new.scan)
     if plan.new.error is not None:
@@ -219,30 +228,25 @@ def _freeze(context: Context, source: Source, request: RunRequest, config: Table
     return plan
 
 
-def _record_observations(context: Context, lease: Lease, state: TableState, plan: TablePlan) -> TableState:
-    """Records what the plan has observed. Returns the table's new state in the ledger."""
-    new = observed_state(state, plan)
-    if new != state:
-        context.store.settle(lease, state, new, None, None)
-    return new
-
-
 def observed_state(state: TableState, plan: TablePlan) -> TableState:
     """Returns a table's state with the counter samples of its plan, and with how far the table was searched if it is idle."""
-    new = replace(state, readings=plan.readings, missing_since=plan.missing_since)
-    bound = plan.new.bound
-    if bound is not None and plan.new.bound_advanced and not plan.operations and state.progress.watermark is not None:
-        new = scanned(new, bound.value, plan.fresh_at)
+    new, bound = replace(state, readings=plan.readings, missing_since=plan.missing_since), plan.new.bound
+    if bound is not None and not plan.operations and state.progress.watermark is not None:
+        new = replace(new, identity=plan.identity or new.identity)
+        new = scanned(new, bound.value, plan.fresh_at) if plan.new.bound_advanced else new
     return new
 
 
 def _plan(context: Context, source: Source, request: RunRequest, config: TableConfig, base: TableHead) -> TablePlan:
     """Plans one table: unfinished operations of an earlier run first, and new ones where they may queue behind them."""
+    base = replace(base, head=with_rows(base.head))
     state, frozen = base.state, context.store.open_operations(config.pipeline, config.table)
     landed = bool(frozen) and all(is_landed(operation) for operation in frozen)  # then a run does not need the source
     if not landed and (absence := find_absence(context, source, request, config, state)) is not None:
         new = Draft(idle=absence.idle, alert=absence.alert, error=absence.error)
         return TablePlan(config=config, state=state, new=new, missing_since=absence.since)
+    if base.head is None and (anew := begun_anew(context, source, request, config, state, frozen)) is not None:
+        return plan_new(context, source, request, config, replace(base, state=anew)).warned([first_load_warning(config, frozen)])
     unfinished = _brought_up_to_date(context, source, request, config, base, frozen)
     if unfinished and not _queues_behind(request, config, unfinished):
         news = (*corrected_settings(frozen, unfinished), *added_columns(unfinished, config, declared=context.pipeline.source.is_declared))
@@ -267,7 +271,7 @@ def plan_new(
     """
     state, after = base.state, projected(base.state, unfinished)
     source_table = read_source_table(context.pipeline, source, config)
-    replaced = check_identity(source_table, after, request)
+    replaced = check_identity(source, source_table, after, request)
     source_table = apply_schema_policy(source_table, base.head, request)
     table_request = _table_request(context, source, request, source_table, after)
     new = draft_operations(table_request)
@@ -282,12 +286,14 @@ def plan_new(
             *layout_warnings(config, base.head),
             *returned_warnings(state),
             *replaced,
+            *unsettled_warnings(source_table, new.operations),
             *source_table.warnings,
             *key_warnings(source_table, state),
             *event_key_warnings(source_table),
         ),
         schema_changes=source_table.notes,
         fresh_at=_fresh_at(source_table, state, new),
+        identity=None if unfinished or new.bound is None else settled_identity(source, source_table, state, request, whole=False),
     )
 
 

@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import (
-    LedgerStatus,
     TableState,
     abandoned,
     adopted,
     committed,
-    compare,
     last_drawn,
     rebuilt,
     rebuilt_from_data,
@@ -215,7 +214,7 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
     has_table = head is not None and not head.created_by_us
     by_hand = False
     if head is None or head.created_by_us:
-        state = restarted_state(old, settled=settled)
+        state = restarted_state(old, settled=max(settled, (head.txn_version if head else None) or 0))
     elif head.record is not None and head.record_version is not None:
         state = rebuilt(head.record, head.version, txn_version=head.txn_version, settled=settled)
     elif watermark is not None and head.txn_version is not None:

@@ -176,7 +176,7 @@ def test_a_pod_of_yaml_needs_the_provider_of_kubernetes_and_says_so(tmp_path: Pa
     file = write(tmp_path, f"{{spark_tasks: {{executor_config: {{pod_override: {pod}}}}}}}")
     with pytest.raises(ConfigError, match=r"'airflow\.spark_tasks\.executor_config\.pod_override' cannot be used") as raised:
         build_dag(load_pipeline(file))
-    assert "pip install 'cdc-ops[kubernetes]'" in raised.value.next
+    assert "pip install -c constraints.txt '.[kubernetes]'" in raised.value.next
 
 
 @pytest.mark.parametrize(

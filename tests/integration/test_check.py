@@ -31,6 +31,7 @@ tables:
   {schema}.orders: {{cursor: [updated_at, id]}}
   {schema}.slow: {{cursor: updated_at}}
   {schema}.plain: {{cursor: []}}
+  {schema}.of_a_*: {{cursor: []}}
   {schema}.events: {{method: log}}
   {schema}.gone: {{cursor: []}}
 """
@@ -51,6 +52,7 @@ def database(server: DatabaseServer) -> str:
         "CREATE INDEX moved ON orders (updated_at, id)",
         "CREATE TABLE slow (id BIGINT PRIMARY KEY, updated_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))",
         "CREATE TABLE plain (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE of_a_day (day DATE PRIMARY KEY)",
         "CREATE TABLE events (id BIGINT PRIMARY KEY)",
         database=name,
     )
@@ -126,6 +128,8 @@ def test_everything_is_told_at_once_for_a_user_with_all_rights(server: DatabaseS
     assert not [one for one in found if one["what"].endswith(".orders") and "No index" in one["seen"]]
     [compared] = findings_of(found, "no cursor", "ok")
     assert ".plain: each run compares the whole table" in compared["seen"]
+    [dates] = findings_of(found, "of_a_day", "warning")
+    assert "'zero_dates: string' stores such keys as text" in dates["seen"], "what each plan warns of, for tables of a pattern too"
     [gone] = findings_of(found, "gone", "failed")
     assert (gone["error"], code) == ("ConfigError", 2)
 

@@ -144,6 +144,7 @@ def test_a_replica_has_applied_a_position_only_when_its_rows_are_there(
     wait_for(lambda: source.has_applied(position, timedelta(seconds=1)))
     assert rows(replica) == wanted
     assert source.has_applied(position, timedelta(0))
+    assert source.origin() == primary.origin() == "server_id 1", "a replica's rows are stamped by the server that it follows"
 
 
 def test_what_is_no_running_replica_of_the_source_is_refused(replica: MariaDBServer, source: Source, primary: Source) -> None:

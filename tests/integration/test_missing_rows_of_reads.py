@@ -1,22 +1,26 @@
 """Reads that bring fewer rows than there are, end to end: nothing of them is committed, by any reader and method."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import cdc_ops.steps.merge
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.pipeline.pipeline import Reader
+from cdc_ops.core.pipeline.pipeline import Reader, SparkConfig
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
-from cdc_ops.errors import CountMismatchError, DuplicateKeyError, SchemaChangedError
+from cdc_ops.errors import CountMismatchError, DuplicateKeyError, NullKeyError, SchemaChangedError
+from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.sources.mysql.source import MySQLSource
+from cdc_ops.steps.query import unique_keys
 from cdc_ops.steps.runs.run import RunReport
-from tests.integration.test_native_files import files_of
+from tests.integration.test_native_files import BY_SPARK, files_of, log_of
 from tests.integration.test_native_reader import done, native_world
 from tests.world import ORDERS
 
@@ -83,6 +87,65 @@ def test_a_first_load_by_tasks_that_a_limit_of_the_server_cuts_leaves_no_file(
     monkeypatch.undo()
     done(world.run())
     assert world.lake("orders") == world.source("orders")
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "server"),
+    [pytest.param((), "", id="plain"), pytest.param(("customer",), "", id="partitioned"), pytest.param((), "sc://there", id="server")],
+)
+def test_a_first_load_that_spark_writes_is_counted_and_its_keys_are_looked_at_before_the_commit(
+    mariadb: MariaDBServer,
+    spark: SparkSession,
+    tmp_path: Path,
+    hidden: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    partition_by: tuple[str, ...],
+    server: str,
+) -> None:
+    world = native_world(mariadb, tmp_path, spark, Reader.JDBC)
+    world.pipeline = replace(world.pipeline, spark=SparkConfig(connect=server))  # for the plan: the jobs run here
+    world.sql(ORDERS, FILL.replace("CONCAT('c', seq)", "CONCAT('c ', seq % 3)"))
+    world.configure(partition_by=partition_by, parallelism=2)
+    hidden()
+    assert "has read 0 rows, and the source has at least" in refused(world.run()).what
+    assert (world.data_commits("orders"), writers_of(world, "orders")) == ([], [])
+    for key, error, what in (
+        ("IF({0} % 100 = 0, NULL, {0})", NullKeyError, "rows of .* have NULL in (the )?key columns? '?id"),
+        ("{0} - {0} % 2", DuplicateKeyError, "Several rows of .* have the same key [(]id[)]: "),
+    ):
+        monkeypatch.undo()
+        stored_key(monkeypatch, key)
+        monkeypatch.setattr(unique_keys, "MOST_BYTES", 100 if partition_by else 1 << 29)  # more than that is Spark's to search
+        [failure] = world.run().failures
+        assert isinstance(failure.error, error), failure.error
+        assert re.search(what, str(failure.error))
+        assert (world.data_commits("orders"), writers_of(world, "orders")) == ([], [])
+    monkeypatch.undo()
+    [run] = done(world.run()).runs
+    assert (run.result.counts.read, run.result.counts.inserted) == (500, 500)
+    assert world.data_commits("orders") == [1]
+    assert world.lake("orders") == world.source("orders")
+    assert writers_of(world, "orders") == [BY_SPARK] * sum("add" in action for action in log_of(world, "orders"))
+
+
+def stored_key(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """Makes each later read store another value as the key `id` ({0}), as a policy or a retyped key would."""
+    real = MySQLSource.jdbc_read
+
+    def read(self: Any, schema: Any, slices: tuple[str, ...]) -> Any:
+        found = real(self, schema, slices)
+        place = schema.names.index("id")
+        return replace(found, decoders=(*found.decoders[:place], key.format(found.decoders[place]), *found.decoders[place + 1 :]))
+
+    monkeypatch.setattr(MySQLSource, "jdbc_read", read)
+
+
+def writers_of(world: Any, table: str) -> list[str]:
+    """Returns who wrote the data files of a table, wherever they are in its folder; Spark writes one without rows where there are none."""
+    filesystem, inner = open_filesystem(world.path(table))
+    names = [name for name in filesystem.find(inner) if name.endswith(".parquet") and "_delta_log" not in name]
+    footers = [pq.read_metadata(name, filesystem=filesystem) for name in names]
+    return [str(footer.created_by).partition(" ")[0] for footer in footers if footer.num_rows]
 
 
 def test_a_type_that_changes_right_before_a_first_load_by_tasks_commits_nothing(

@@ -51,6 +51,8 @@ def test_a_replica_has_applied_a_position_only_when_its_rows_are_there(mysql: My
     while not follower.has_applied(position, timedelta(seconds=1)):
         assert time.monotonic() < end, "the replica does not follow"
     assert replica.execute(f"SELECT id FROM {DB}.ticks") == [(1,)]
+    [(uuid,)] = mysql.execute("SELECT @@server_uuid")
+    assert follower.origin() == primary.origin() == uuid, "a replica's rows are stamped by the server that it follows"
     with pytest.raises(SourceError, match="is not a replica of the pipeline's source"):
         primary.has_applied(position, timedelta(seconds=1))
     with pytest.raises(SourceError, match="is not a replica of the pipeline's source"):

@@ -124,6 +124,8 @@ def test_a_cluster_is_refused_by_name_until_all_of_its_nodes_are_named(galera: G
         assert "all 3 nodes asked" in source.access(timedelta(0)).version
         with pytest.raises(SourceTableError, match="cannot be read by the counter 'id'"):
             bound(source, "id")
+        with opened(second, first, third) as other:
+            assert source.origin() == other.origin() != "", "a failover to a node that is asked all the time is no change"
 
 
 def test_a_declared_lag_reads_a_single_node_that_far_behind_and_says_so(galera: GaleraCluster) -> None:
@@ -218,3 +220,8 @@ def test_the_bound_of_an_idle_primary_moves_and_its_secondary_is_no_source(group
         bound(source)
     with opened(second, lag=timedelta(minutes=1)) as source:
         assert bound(source).method == METHOD_REPLICA
+        assert source.origin() == identity, "a secondary's rows are stamped by its primary"
+    [[other]] = second.execute("SELECT @@server_uuid")
+    second.execute(f"SELECT group_replication_set_as_primary('{other}')")
+    with opened(second) as source:
+        assert source.origin() == other, "a primary that takes over is another server"

@@ -156,6 +156,26 @@ def test_second_0_of_a_timestamp_is_its_zero_date_and_no_other_second_is(spark: 
     assert values(spark, kept, spelled) == ["0000-00-00 00:00:00.000", "1970-01-01 00:00:01.000", "1969-12-31 23:59:59.000"]
 
 
+def test_a_moment_that_is_kept_as_text_has_its_columns_digits_whatever_its_writer_leaves_out(spark: SparkSession) -> None:
+    types = TypePolicies(zero_dates=OnUnstorable.STRING)
+    spelled = {
+        "timestamp(6)": ("2024-03-10 07:30:00", "2024-03-10 07:30:00.000000"),
+        "datetime(3)": ("2024-03-10 07:30:00.120000", "2024-03-10 07:30:00.120"),
+        "datetime(2)": ("0000-00-00 00:00:00.00", "0000-00-00 00:00:00.00"),
+        "datetime": ("2024-03-10 07:30:00", "2024-03-10 07:30:00"),
+        "date": ("2024-02-31", "2024-02-31"),
+    }
+    form = open_format("mysql-binlog")
+    row = spark.createDataFrame(
+        [tuple(text for text, _ in spelled.values())], ", ".join(f"c{index} string" for index in range(len(spelled)))
+    )
+    read = [
+        form.reading(column(kind, types=types), F.col(f"c{index}"), F.lit(None), FormatOptions(name="mysql-binlog")).value
+        for index, kind in enumerate(spelled)
+    ]
+    assert list(row.select(*read).collect()[0]) == [text for _, text in spelled.values()]
+
+
 def test_infinite_times_and_no_numbers_are_lost_and_not_bad(spark: SparkSession) -> None:
     endless = [(str(size), MICROS) for size in (9223372036825200000, -9223372036832400000, 9223372036854775807, 0)]
     assert values(spark, column("timestamp without time zone", postgres=True), endless) == ["LOST", "LOST", "LOST", "1970-01-01 00:00:00"]

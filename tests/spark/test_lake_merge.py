@@ -20,7 +20,7 @@ from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.staging.landing import land, read_landed
-from cdc_ops.lake.table.create import ensure_table, translated_conflicts
+from cdc_ops.lake.table.create import ensure_table, make_first_table, translated_conflicts
 from tests.commits import commits
 from tests.lake_case import PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Lake, history, schema
 from tests.operations import with_fields
@@ -148,6 +148,24 @@ def test_a_crash_between_creation_and_first_load_is_harmless(lake: Lake) -> None
     assert lake.rows() == [(1, "a")]
 
 
+def test_a_table_that_a_first_load_left_empty_becomes_what_the_next_one_needs(lake: Lake) -> None:
+    odd = schema(*SCHEMA_DDL, ("a b", "timestamp_ntz"))
+    text = schema(("id", "string"), *SCHEMA_DDL[1:])
+    ensure_table(lake.spark, lake.case.operation(1, ApplyMode.APPEND, schema=text, cluster_by=("name",)))
+    make_first_table(lake.spark, lake.case.operation(2, ApplyMode.APPEND, schema=text, partition_by=("name",)))
+    head = read_head(lake.path, PIPELINE, TABLE)
+    assert head is not None
+    assert (head.created_by_us, head.partition_by, head.columns[0]) == (True, ("name",), ("id", "string"))
+    make_first_table(lake.spark, lake.case.operation(3, ApplyMode.APPEND, schema=odd))
+    replaced = lake.versions()
+    make_first_table(lake.spark, lake.case.operation(3, ApplyMode.APPEND, schema=odd))
+    assert lake.versions() == replaced
+    assert lake.apply(lake.case.operation(2, ApplyMode.APPEND), [(9, "z")]).outcome is Outcome.NUMBER_TAKEN, "it was given up"
+    assert lake.apply(lake.case.operation(3, ApplyMode.APPEND), [(1, "a")]).outcome is Outcome.APPLIED
+    make_first_table(lake.spark, lake.case.operation(4, ApplyMode.APPEND, schema=text))
+    assert lake.rows() == [(1, "a")]
+
+
 def test_a_table_of_others_is_refused_before_anything_is_written(lake: Lake) -> None:
     lake.load([(1, "a")])
     versions = lake.versions()
@@ -184,6 +202,12 @@ def test_a_property_that_would_break_replays_is_refused(lake: Lake) -> None:
     with pytest.raises(ConfigError, match="cannot be created"):
         lake.apply(lake.case.operation(1, ApplyMode.APPEND, properties=(("delta.enableDeletionVectors", "perhaps"),)), [(1, "a")])
     assert read_head(lake.path, PIPELINE, TABLE) is None
+    lake.load([(1, "a")])
+    lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 day')")
+    with pytest.raises(ConfigError, match=r"which is set on .*lake/orders") as refusal:
+        lake.apply(lake.case.operation(2), [(2, "b")])
+    lake.spark.sql(refusal.value.next)
+    assert lake.apply(lake.case.operation(2), [(2, "b")]).outcome is Outcome.APPLIED
 
 
 def test_a_new_table_has_the_properties_of_the_policy(lake: Lake) -> None:

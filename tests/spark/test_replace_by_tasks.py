@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
+from cdc_ops.core.text import quoted
 from cdc_ops.errors import LakeConflictError
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge import execute as execute_module
@@ -154,13 +155,15 @@ def test_keys_of_these_types_are_found(lake: Lake, kind: str, value: str) -> Non
 
 @pytest.mark.parametrize("kinds", [("int", "string"), ("date", "decimal(20,0)"), ("bigint", "timestamp", "smallint")])
 def test_batches_of_keys_of_several_parts_leave_the_rows_that_a_dictionary_has(lake: Lake, kinds: tuple[str, ...]) -> None:
-    names = [f"Part_{number}" for number in range(len(kinds))]
+    names = ["Part`0", "p.art1", 'q"2`'][: len(kinds)]  # PySpark takes the names that go to tasks apart
     shape = schema(*zip(names, kinds, strict=True), ("v", "int"), keys=tuple(names))
     values = {"date": "date_add(DATE'2026-01-01', {})", "timestamp": "TIMESTAMP'2026-01-01' + make_dt_interval({})"}
 
     def frame(keys: list[tuple[int, ...]], version: int) -> Any:
         rows = lake.spark.createDataFrame(keys, ", ".join(f"p{number} int" for number in range(len(kinds)))).repartition(3)
-        parts = [f"CAST({values.get(kind, '{}').format(f'p{number}')} AS {kind}) `{names[number]}`" for number, kind in enumerate(kinds)]
+        parts = [
+            f"CAST({values.get(kind, '{}').format(f'p{number}')} AS {kind}) {quoted(names[number])}" for number, kind in enumerate(kinds)
+        ]
         return rows.selectExpr(*parts, f"{version} v")
 
     choice, expected = random.Random(str(kinds)), dict[tuple[int, ...], int]()

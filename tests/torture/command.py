@@ -7,12 +7,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from tests.torture.driver import ROOT, Driver
+from tests.torture.events import SETTINGS
 from tests.torture.generate import generate
 from tests.torture.model import Case
 from tests.torture.outcome import Outcome
@@ -31,14 +33,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="torture-") as name:
         place = Path(name)
         place.chmod(0o755)
-        with server_of(options.server)(place / "server") as server:
+        with _nodes(options, place / "server") as (server, *others):
             driver = Driver(RESULTS / "logs")
-            player = Player(server, driver, place / "cases", say=_say if options.verbose else lambda _: None)
+            player = Player(server, driver, place / "cases", say=_say if options.verbose else lambda _: None, others=others, engine=_engine)
             try:
                 failed = _shrink(player, options) if options.shrink is not None else _all(player, options)
             finally:
                 driver.close()
     return 1 if failed else 0
+
+
+@contextmanager
+def _nodes(options: argparse.Namespace, folder: Path) -> Iterator[Sequence[Any]]:
+    """Yields the server, or the nodes of a cluster of Galera."""
+    if options.nodes == 1:
+        with server_of(options.server)(folder) as server:
+            yield (server,)
+        return
+    from cdc_ops.dev.clusters import GaleraCluster
+
+    with GaleraCluster(folder, options.nodes) as cluster:
+        yield cluster.nodes
+
+
+@contextmanager
+def _engine(server: Any, tables: list[str], folder: Path, whole: bool) -> Iterator[Callable[[], None]]:
+    """Runs Debezium beside a server; see `tests.torture.events.Engine`."""
+    from cdc_ops.dev.debezium import running_debezium
+    from cdc_ops.dev.sink_archive import SinkArchive
+
+    sink = SinkArchive(folder / "events", folder / "sink", records_per_file=20)
+    mode = "initial" if whole else "no_data"
+    slots = {"slot.drop.on.stop": "true"} if server.name == "Postgres" else {}
+    with running_debezium(server, tables, sink, folder / "engine", snapshot_mode=mode, settings={**SETTINGS, **slots}) as engine:
+        engine.catch_up()
+        yield engine.catch_up
 
 
 def server_of(name: str) -> Any:
@@ -55,7 +84,8 @@ def server_of(name: str) -> Any:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--server", choices=("postgres", "mysql", "mariadb"), default="postgres")
-    parser.add_argument("--method", choices=("query", "log"), default="query")
+    parser.add_argument("--method", choices=("query", "log", "events"), default="query")
+    parser.add_argument("--nodes", type=int, default=1, help="of a cluster of Galera, for mariadb and the query method")
     parser.add_argument("--seed", type=int, help="play this one")
     parser.add_argument("--seeds", metavar="A..B", help="play these, B included")
     parser.add_argument("--seconds", type=float, default=600.0, help="play new ones until the time is over (default 600)")
@@ -73,7 +103,7 @@ def _say(text: str) -> None:
 
 def _case(seed: int, options: argparse.Namespace) -> Case:
     only, never = (tuple(filter(None, words.split(","))) for words in (options.only, options.never))
-    return generate(seed, options.server, options.method, only=only, never=never)
+    return generate(seed, options.server, options.method, only=only, never=never, nodes=options.nodes)
 
 
 def _seeds(options: argparse.Namespace) -> Iterator[int]:
@@ -92,7 +122,7 @@ def _seeds(options: argparse.Namespace) -> Iterator[int]:
 
 def _all(player: Player, options: argparse.Namespace) -> int:
     failed, refused, played = 0, Counter[str](), 0
-    results = RESULTS / f"{options.server}-{options.method}.jsonl"
+    results = RESULTS / f"{options.server}-{options.method}{f'-{options.nodes}-nodes' if options.nodes > 1 else ''}.jsonl"
     for seed in _seeds(options):
         case = _case(seed, options)
         outcome = player.play(case)
@@ -108,7 +138,14 @@ def _all(player: Player, options: argparse.Namespace) -> int:
 
 def _result(case: Case, outcome: Outcome, options: argparse.Namespace) -> dict[str, Any]:
     features = {table.name: list(table.features) for table in case.tables}
-    head = {"seed": case.seed, "server": case.server, "method": case.method, "only": options.only, "never": options.never}
+    head = {
+        "seed": case.seed,
+        "server": case.server,
+        "method": case.method,
+        "nodes": case.nodes,
+        "only": options.only,
+        "never": options.never,
+    }
     return {**head, "failed": outcome.failed, "features": features, **asdict(outcome)}
 
 
@@ -116,8 +153,9 @@ def _show(case: Case, outcome: Outcome) -> None:
     refused = ", ".join(f"{name}: {texts[-1].partition(':')[0]}" for name, texts in outcome.refusals.items())
     state = "FAILED" if outcome.failed else "refused" if refused else "equal"
     counts = f"{outcome.seconds} s, {outcome.statements} statements ({outcome.refused_statements} refused by the server)"
-    print(f"seed {case.seed}: {state} · {len(case.tables)} tables · {counts} {refused}", flush=True)
-    for name, texts in outcome.differences.items():
+    again = f"; again: {', '.join(outcome.rereads)}" if outcome.rereads else ""
+    print(f"seed {case.seed}: {state} · {len(case.tables)} tables · {counts}{again} {refused}", flush=True)
+    for name, texts in ((name, texts) for name, texts in outcome.differences.items() if texts):
         table = case.table(name)
         print(f"  {name} {', '.join(table.features) if table else ''}")
         for text in texts:

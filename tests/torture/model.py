@@ -145,12 +145,13 @@ class End(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """Changes of one session. `session` are statements before it; `name` is needed if it stays open."""
+    """Changes of one session. `session` are statements before it; `name` is needed if it stays open; `node` is the one that it works on."""
 
     changes: tuple[Change, ...]
     end: End = End.AUTOCOMMIT
     session: tuple[str, ...] = ()
     name: str = ""
+    node: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,13 +176,48 @@ class Run:
     Args:
         arguments: The command and its options.
         beside: Statements.
+        trap: A statement that another session holds open until a reader of rows waits behind it, and the one that takes it back after
+            the command.
         hold: Seconds that each round stays open.
-        kill: Seconds after which the process gets SIGKILL; 0 = it is left alone.
+        kill: When the process gets SIGKILL, as a share of the time that the command took last; 0 = it is left alone.
+        copy_kill: The same of the archiver that goes before the command; the archiver is then called again.
     """
 
     arguments: tuple[str, ...] = ("run",)
     beside: tuple[str, ...] = ()
+    trap: tuple[str, ...] = ()
     hold: float = 0.2
+    kill: float = 0.0
+    copy_kill: float = 0.0
+
+
+class What(enum.StrEnum):
+    """What of a table is read again."""
+
+    KEYS = "keys"
+    RANGE = "range"
+    COLUMNS = "columns"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """A resync or backfill of one table. What it reads again has to be equal at once, whatever the increments have not read.
+
+    Args:
+        table: Its name.
+        what: What is read again.
+        keys: How many keys that the source has, or has had, are drawn when it is played.
+        share: Begin and end of a range of time, as shares of the time since the case began.
+        columns: The columns of a backfill of columns.
+        kill: As in `Run`; then nothing is compared.
+    """
+
+    table: str
+    what: What
+    keys: int = 3
+    share: tuple[float, float] = (0.0, 1.0)
+    columns: tuple[str, ...] = ()
     kill: float = 0.0
 
 
@@ -198,7 +234,7 @@ class Copy:
     reset: bool = False
 
 
-Step = Transaction | Finish | Admin | Run | LoseLedger | Copy
+Step = Transaction | Finish | Admin | Run | Again | LoseLedger | Copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +249,12 @@ class Case:
     pipeline: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
     prelude: tuple[str, ...] = ()
     reconcile: bool = False
+    nodes: int = 1
+
+    @property
+    def archiver(self) -> bool:
+        """Whether the product's own archiver copies the binlogs."""
+        return any(name == "copy" for section, values in self.pipeline if section == "archive" for name, _ in values)
 
     def table(self, name: str) -> Table | None:
         return next((one for one in self.tables if one.name == name), None)

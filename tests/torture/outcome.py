@@ -8,9 +8,10 @@ class Outcome:
     """What became of a case.
 
     Args:
-        differences: By table, what does not fit.
+        differences: By table, what does not fit; "" for the archive.
         refusals: By table, the names of errors by which it was refused at the end.
         broken: Runs that ended in a way that no user should see.
+        rereads: What was read again, and whether it was.
         seconds: How long it took.
         statements: How many statements of the workload there were.
         refused_statements: How many statements of the workload the server itself refused.
@@ -19,6 +20,7 @@ class Outcome:
     differences: dict[str, list[str]] = field(default_factory=dict)
     refusals: dict[str, list[str]] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
+    rereads: list[str] = field(default_factory=list)
     seconds: float = 0.0
     statements: int = 0
     refused_statements: int = 0

@@ -4,25 +4,26 @@ import os
 import random
 import shutil
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any
 
+from tests.torture.again import differences_again, key_texts, request_of
+from tests.torture.archiver import ArchiverCopies
+from tests.torture.beside import beside
 from tests.torture.copies import BinlogCopies
-from tests.torture.documents import failures_of
-from tests.torture.driver import Answer, Commands
-from tests.torture.grants import PASSWORD, USER, grant_less
+from tests.torture.driver import Commands
+from tests.torture.events import DebeziumEvents, Engine
+from tests.torture.grants import USER, grant_less
 from tests.torture.model import (
     AddColumn,
     Admin,
+    Again,
     Case,
     Change,
-    Column,
     Copy,
     DropColumn,
     End,
@@ -33,32 +34,44 @@ from tests.torture.model import (
     Run,
     Table,
     Transaction,
+    What,
 )
-from tests.torture.oracle.delta_log import replay
+from tests.torture.oracle.delta_log import replay, table_folder
 from tests.torture.oracle.lake import read_lake
 from tests.torture.oracle.points import point_faults
-from tests.torture.oracle.relation import Key, false_keys, judge, key_of
+from tests.torture.oracle.relation import Key, false_keys, judge, key_of, living_rows
 from tests.torture.oracle.truth import Truth, read_truth
 from tests.torture.outcome import Outcome
+from tests.torture.product import Kit, Product
 from tests.torture.render import Dialect, pipeline_file
-from tests.torture.schemas import KINDS
+from tests.torture.schemas import KINDS, cursor_kind, with_cursor_column
 from tests.torture.source import Session
-
-_JAVA: Final = ("Py4JJavaError", "PATH_NOT_FOUND", "EXCEPTION ", "UnforeseenJobError", "Traceback (most recent call last)")
 
 
 class Player:
     """Plays cases on one server, one after the other.
 
     Args:
-        server: A server that runs; its name decides the dialect.
+        server: A server that runs, of a cluster its first node; its name decides the dialect.
         driver: The product.
         folder: Below which each case has a folder of its own.
         say: Receives one line for each step.
+        others: The other nodes of a cluster.
+        engine: Starts Debezium, for cases whose changes come from it.
     """
 
-    def __init__(self, server: Any, driver: Commands, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
-        self.server, self.driver, self.folder, self.say = server, driver, folder, say
+    def __init__(
+        self,
+        server: Any,
+        driver: Commands,
+        folder: Path,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        others: Sequence[Any] = (),
+        engine: Engine | None = None,
+    ) -> None:
+        self.kit = Kit(nodes=(server, *others), driver=driver, say=say, engine=engine)
+        self.server, self.folder, self.say = server, folder, say
         self.kind = server.name.lower()
         self._numbers = 0
 
@@ -91,7 +104,7 @@ class _Game:
 
     def __init__(self, player: Player, case: Case, database: str, folder: Path) -> None:
         self.player, self.case, self.database, self.folder = player, case, database, folder
-        self.kind, self.server, self.driver = player.kind, player.server, player.driver
+        self.kind, self.server = player.kind, player.server
         self.dialect, self.kinds = Dialect(self.kind), dict[str, Kind](KINDS[self.kind])
         self.schema = "public" if self.kind == "postgres" else database
         self.tables = {table.name: table for table in case.tables}
@@ -99,14 +112,18 @@ class _Game:
         self.undo: list[str] = []
         self.seen: dict[str, set[Key]] = {table.name: set() for table in case.tables}
         self.outcome = Outcome()
-        self.copies: BinlogCopies | None = None
+        self.copies: BinlogCopies | ArchiverCopies | DebeziumEvents | None = None
         self.behind = False
         self.less = any("partial grant" in table.features for table in case.tables)
+        self.keys: dict[str, dict[Key, tuple[str, ...]]] = {table.name: {} for table in case.tables}
+        self.begun = time.time()
+        self.product = Product(player.kit, database, folder, less=self.less, broken=self.outcome.broken)
 
     # ------------------------------------------------------------------------------------------------------------- steps
     def play(self) -> Outcome:
+        if self.case.method == "log":
+            self.copies = self._copies()
         self._write_pipeline()
-        self.copies = BinlogCopies(self.server, self.folder / "binlogs") if self.case.method == "log" else None
         with self._session() as session:
             for statement in self.case.prelude:
                 session.rows(statement)
@@ -119,6 +136,8 @@ class _Game:
             self.server.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {self.server.user}", database=self.database)
         if self.less:
             grant_less(self.server, self.database, list(self.tables.values()), self.dialect)
+        if self.case.method == "events" and self.player.kit.engine:
+            self.copies = DebeziumEvents(self.player.kit.engine, self.server, self.case, self.database, self.folder)
         for step in self.case.steps:
             self._step(step)
         self._settle()
@@ -128,6 +147,8 @@ class _Game:
         """Ends what is open, and takes back what was set for the whole server."""
         for session in self.open.values():
             session.close()
+        if isinstance(self.copies, DebeziumEvents):
+            self.copies.close()
         for statement in self.undo:
             with suppress(Exception):
                 self.server.execute(statement)
@@ -145,9 +166,11 @@ class _Game:
                 self._run(step)
             case LoseLedger():
                 (self.folder / "ledger.db").unlink(missing_ok=True)
-                self._judge_run(self._command("state", "rebuild", "--pipeline", "torture", "--json"))
+                self.product.failures(self.product.call("state", "rebuild", "--pipeline", "torture", "--json"))
+            case Again():
+                self._again(step)
             case Copy():
-                if self.copies:
+                if isinstance(self.copies, BinlogCopies):
                     self.copies.script(step)
 
     def _set(self, statement: str) -> None:
@@ -160,7 +183,7 @@ class _Game:
             self.server.execute(statement)
 
     def _transaction(self, step: Transaction) -> None:
-        session = self._session(step.session)
+        session = self._session(step.session, step.node)
         name = f"x{id(step) % 100000}"
         try:
             if step.end is not End.AUTOCOMMIT:
@@ -220,68 +243,55 @@ class _Game:
     # -------------------------------------------------------------------------------------------------------------- runs
     def _run(self, step: Run) -> None:
         self._look()
-        arguments = tuple(f"{self.schema}.{one}" if one in self.tables else one for one in step.arguments)
-        stop = threading.Event()
-        rounds = [self.dialect.named(one, self.case, self.database) for one in step.beside]
-        thread = threading.Thread(target=self._beside, args=(stop, rounds, step.hold), daemon=True)
-        if rounds:
-            thread.start()
-        try:
-            if self.copies:
-                self.copies.copy()
-            command = (*arguments, "--json") if arguments[0] == "run" else (arguments[0], "--pipeline", "torture", *arguments[1:], "--json")
-            answer = self._command(*command, kill=step.kill)
-        finally:
-            stop.set()
-            if rounds:
-                thread.join()
-        self.behind = bool(self._judge_run(answer)) or answer.code is None
+        rounds, trap = ([self.dialect.named(one, self.case, self.database) for one in texts] for texts in (step.beside, step.trap))
+        limit = "SET lock_timeout = '2s'" if self.kind == "postgres" else "SET lock_wait_timeout = 2"
+        with beside(lambda: self._session((limit,)), rounds, trap, step.hold):
+            self._copy(step.copy_kill)
+            first, *rest = step.arguments
+            command = (first, *rest, "--json") if first == "run" else (first, "--pipeline", "torture", *rest, "--json")
+            answer = self.product.call(*command, kill=step.kill)
+        self.behind = bool(self.product.failures(answer)) or answer.code is None
         self._look()
 
-    def _beside(self, stop: threading.Event, rounds: list[str], hold: float) -> None:
-        with self._session(("SET lock_timeout = '2s'",) if self.kind == "postgres" else ("SET lock_wait_timeout = 2",)) as session:
-            while not stop.is_set():
-                for statement in rounds:
-                    session.does("BEGIN")
-                    session.does(statement)
-                    stop.wait(hold)
-                    session.does("COMMIT")
-                    if stop.is_set():
-                        break
-                    stop.wait(hold / 2)
-            for statement in rounds if len(rounds) > 1 else ():
-                session.does(statement)
+    def _again(self, step: Again) -> None:
+        """Reads rows again, and compares them with the source at once."""
+        self._look()
+        table = self.tables.get(step.table)
+        if table is None:
+            return
+        full, known = f"{self.schema}.{table.name}", self.keys[table.name]
+        number = self.case.seed + len(self.outcome.rereads)
+        request = request_of(step, table, full, known, self.begun, time.time(), number)
+        if step.what is What.KEYS and not request.keys:
+            return
+        self._copy()
+        before = self._lake_keys(table)
+        answer = self.product.call(*request.arguments, kill=step.kill)
+        failures = self.product.failures(answer)
+        names = ", ".join(str(failure.get("error")) for failure in failures.values())
+        self.outcome.rereads.append(f"{step.what} {names or ('killed' if answer.code is None else 'read')}")
+        self.behind = self.behind or answer.code is None
+        for failure in failures.values():
+            self.player.say(f"not read again: {failure.get('error')}: {str(failure.get('what'))[:300]}")
+        if answer.code == 0 and not failures:
+            truths = self._truths(table)
+            lake = read_lake(replay(table_folder(self.folder / "lake" / self.schema, table.name)))
+            whole = with_cursor_column(table)
+            found = min(([*differences_again(step, request, whole, truth, lake, before)] for truth in truths), key=len)
+            self.outcome.differences.setdefault(table.name, []).extend(found)
+        self._look()
 
-    def _command(self, *arguments: str, kill: float = 0.0) -> Answer:
-        begun = time.monotonic()
-        answer = self.driver.call(arguments, self._environment(), kill_after=kill)
-        self.player.say(f"{' '.join(arguments)} -> {answer.code} in {time.monotonic() - begun:.1f} s")
-        return answer
+    def _lake_keys(self, table: Table) -> set[Key]:
+        with suppress(FileNotFoundError):
+            lake = read_lake(replay(table_folder(self.folder / "lake" / self.schema, table.name)))
+            return {key_of(row, table) for row in living_rows(table, lake)}
+        return set()
 
-    def _environment(self) -> dict[str, str]:
-        scheme = "postgresql" if self.kind == "postgres" else "mysql"
-        user, password = (USER, PASSWORD) if self.less else (self.server.user, self.server.password)
-        login = f"{quote(user, safe='')}:{quote(password, safe='')}"
-        return {
-            "CDC_OPS_CONN_TORTURE_DB": f"{scheme}://{login}@{self.server.host}:{self.server.port}/{self.database}",
-            "CDC_OPS_LEDGER": f"sqlite:///{self.folder}/ledger.db",
-            "CDC_OPS_PIPELINES": str(self.folder / "pipelines"),
-            "CDC_OPS_HOME": str(self.folder / "home"),
-            "CDC_OPS_CLASSES": "off",
-        }
-
-    def _judge_run(self, answer: Answer) -> dict[str, dict[str, str]]:
-        """Returns the failures of a run by table; what no user should see is noted."""
-        if answer.code is None:
-            if answer.text != "killed":
-                self.outcome.broken.append(answer.text)
-            return {}
-        failures = failures_of(answer.document)
-        unforeseen = [text for text in _JAVA if text in answer.text]
-        if answer.code == 1 or unforeseen or (answer.document is None and answer.code != 0):
-            place = max(0, min((answer.text.find(one) for one in unforeseen), default=0) - 300)
-            self.outcome.broken.append(f"{', '.join(unforeseen) or f'exit code {answer.code}'}\n{answer.text[place : place + 2500]}")
-        return failures
+    def _copy(self, kill: float = 0.0) -> None:
+        if isinstance(self.copies, ArchiverCopies):
+            self.copies.copy(self.product, kill=kill)
+        elif self.copies:
+            self.copies.copy()
 
     # ------------------------------------------------------------------------------------------------------------ the end
     def _settle(self) -> None:
@@ -290,19 +300,18 @@ class _Game:
             self._finish(Finish(name=name, end=End.ROLLBACK))
         self._look()
         time.sleep(1.3)
-        if self.copies:
-            self.copies.copy()
+        self._copy()
         if self.behind:  # what was planned and not done is done first, with the bounds that it had
-            self._judge_run(self._command("run", "--json"))
-        failures = self._judge_run(self._command("run", "--json"))
-        self._compare(failures, reconciled=self.case.method == "log")
+            self.product.failures(self.product.call("run", "--json"))
+        failures = self.product.failures(self.product.call("run", "--json"))
+        self._compare(failures, reconciled=self.case.method != "query")
         if self.case.reconcile and self.case.method == "query" and not self.outcome.failed:
             arguments = ("reconcile", "--pipeline", "torture", "--rows", "--json")
-            failures = self._judge_run(self._command(*arguments))
+            failures = self.product.failures(self.product.call(*arguments))
             self._compare(failures, reconciled=True)
 
     def _compare(self, failures: dict[str, dict[str, str]], *, reconciled: bool) -> None:
-        whole = failures.get("")
+        whole = failures.get("") or getattr(self.copies, "refusal", None)
         for table in self.tables.values():
             full = f"{self.schema}.{table.name}"
             refused = failures.get(full) or whole
@@ -311,7 +320,7 @@ class _Game:
                 continue
             truths = self._truths(table)
             try:
-                snapshot = replay(_lake_folder(self.folder / "lake" / self.schema, table.name))
+                snapshot = replay(table_folder(self.folder / "lake" / self.schema, table.name))
                 lake = read_lake(snapshot)
             except FileNotFoundError as error:
                 if truths[0].rows:
@@ -328,7 +337,8 @@ class _Game:
         """Returns what the lake may be equal to: of a table with children, its own rows, or theirs as well."""
         with self._session() as session:
             inherited = ("ONLY ", "") if "inherited" in table.features else ("",)
-            truths = [read_truth(session.rows, _with_cursor(table), self._kinds(table), server=self.kind, only=one) for one in inherited]
+            whole, kinds = with_cursor_column(table), self._kinds(table)
+            truths = [read_truth(session.rows, whole, kinds, server=self.kind, only=one) for one in inherited]
         self.seen[table.name] |= {key_of(row, table) for row in truths[-1].rows}
         return truths
 
@@ -344,46 +354,35 @@ class _Game:
 
     def _falsified(self, table: Table) -> Iterator[str]:
         with suppress(FileNotFoundError):
-            lake = read_lake(replay(_lake_folder(self.folder / "lake" / self.schema, table.name)))
+            lake = read_lake(replay(table_folder(self.folder / "lake" / self.schema, table.name)))
             yield from (f"log: {text}" for text in dict.fromkeys(lake.faults))
             yield from false_keys(table, lake)
 
     def _kinds(self, table: Table) -> dict[str, Kind]:
-        return self.kinds | ({"cursor": self.kinds[_cursor_kind(self.kind, table.cursor)]} if table.cursor else {})
+        return self.kinds | ({"cursor": self.kinds[cursor_kind(self.kind, table.cursor)]} if table.cursor else {})
 
     def _look(self) -> None:
         """Notes the keys that the source has now: no other may ever be in the lake."""
         with self._session() as session:
             for table in self.tables.values():
-                only_keys = replace(table, columns=tuple(one for one in table.columns if one.name in table.keys))
                 with suppress(Exception):
-                    self.seen[table.name] |= {
-                        key_of(row, table) for row in read_truth(session.rows, only_keys, self.kinds, server=self.kind).rows
-                    }
+                    known = key_texts(session.rows, table, self.kinds, server=self.kind)
+                    self.keys[table.name] |= known
+                    self.seen[table.name] |= set(known)
 
-    def _session(self, statements: tuple[str, ...] = ()) -> Session:
-        return Session(self.kind, self.server, self.database, statements)
+    def _session(self, statements: tuple[str, ...] = (), node: int = 0) -> Session:
+        if len(self.player.kit.nodes) > 1:  # each statement sees what was committed on any node before it
+            statements = ("SET SESSION wsrep_sync_wait = 15", *statements)
+        return Session(self.kind, self.player.kit.nodes[node], self.database, statements)
+
+    def _copies(self) -> BinlogCopies | ArchiverCopies:
+        folder = self.folder / "binlogs"
+        if self.case.archiver:
+            return ArchiverCopies(self.server, folder, self.outcome.differences.setdefault("", []))
+        return BinlogCopies(self.server, folder)
 
     def _write_pipeline(self) -> None:
         (self.folder / "pipelines").mkdir()
-        text = pipeline_file(self.case, schema=self.schema, folder=str(self.folder))
+        first = self.copies.first if isinstance(self.copies, ArchiverCopies) else ""
+        text = pipeline_file(self.case, schema=self.schema, folder=str(self.folder), first=first)
         (self.folder / "pipelines" / "torture.yaml").write_text(text, "utf-8")
-
-
-def _with_cursor(table: Table) -> Table:
-    return replace(table, columns=(*table.columns, Column(name="updated_at", kind="cursor"))) if table.cursor else table
-
-
-def _cursor_kind(server: str, declared: str) -> str:
-    word = declared.split(maxsplit=1)[0].lower()
-    if server == "postgres":
-        return word
-    return "datetime" if word.startswith("datetime") else "timestamp"
-
-
-def _lake_folder(schema: Path, name: str) -> Path:
-    """Returns the folder of a table; names that no folder can have are escaped as in a URL."""
-    plain = schema / name
-    if plain.exists():
-        return plain
-    return schema / quote(name, safe="")

@@ -1,42 +1,31 @@
-"""Whether the machine finds what it was made for: a list of known kinds of errors, each looked for until a seed shows it.
+"""Whether the machine finds what it was made for: a list of known kinds of errors (hunts.toml), each looked for until a seed shows it.
 
-    python -m tests.torture.proof --seconds 1800 [--only NAME ...]
+    python -m tests.torture.proof --taken-back --seconds 1800 [--only NAME ...]
 
-It is for code in which a mend is taken back (`tests/mutants`), or for a commit before it. What it found goes to .local/torture/proof.jsonl.
+With --taken-back each is looked for in a copy of the repository in which its mend is taken back, by edits of `tests/mutants`; without,
+in the code as it is, where nothing should be found. What it found goes to .local/torture/proof.jsonl.
 """
 
 import argparse
 import json
 import re
+import shutil
 import sys
 import tempfile
 import time
+import tomllib
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from tests.mutants.table import mechanisms
 from tests.torture.command import RESULTS, server_of
-from tests.torture.driver import Driver
+from tests.torture.driver import ROOT, Driver
 from tests.torture.generate import generate
 from tests.torture.model import Case
 from tests.torture.outcome import Outcome
 from tests.torture.play import Player
-
-_QUIET: Final = (
-    "kill",
-    "lost ledger",
-    "late commit",
-    "reconciled",
-    "small batch",
-    "cascade",
-    "resync",
-    "reconcile",
-    "run before the last",
-    "small chunks",
-    "bystander",
-    "early copy",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +38,8 @@ class Hunt:
         where: Server and method.
         only: Features of each case.
         never: Features of none.
-        sign: What a difference, refusal or broken run says of it, as a regular expression.
+        sign: What a difference or broken run says of it, as a regular expression.
+        taken_back: Names of mutants that together take the mend back.
     """
 
     name: str
@@ -57,198 +47,76 @@ class Hunt:
     where: tuple[str, str]
     only: tuple[str, ...]
     sign: str
+    taken_back: tuple[str, ...]
     never: tuple[str, ...] = ()
 
 
-_PG, _MY, _MA = ("postgres", "query"), ("mysql", "query"), ("mariadb", "query")
-_MYLOG, _MALOG = ("mysql", "log"), ("mariadb", "log")
-_PLAIN: Final = (
-    "scd2",
-    "soft",
-    "ignore",
-    "inherited",
-    "versioned",
-    "partitions",
-    "endless cursor",
-    "partial grant",
-    "globals",
-    "locks",
-    "bad keys",
-    "ddl",
-)
-HUNTS: Final = (
-    Hunt(
-        name="decimal-bounds",
-        words="bounds of decimals in the log pass through binary floating point",
-        where=_PG,
-        only=("decimal key", "native", "plain values", "small batch"),
-        sign="minValues|maxValues",
-        never=(*_PLAIN, "partitioned lake", "change feed", "metadata columns"),
-    ),
-    Hunt(
-        name="folder-text",
-        words="an empty text in a partition's folder is read as NULL",
-        where=_PG,
-        only=("text key", "partitioned lake"),
-        sign="doubled|missing|value",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="inherited",
-        words="keys that a parent's children have as well",
-        where=_PG,
-        only=("inherited", "number key"),
-        sign="doubled|missing|never there|Duplicate",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="endless-cursor",
-        words="rows whose cursor lies in no window",
-        where=_PG,
-        only=("endless cursor",),
-        sign="missing|value",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="endless-key",
-        words="a key that the policy makes NULL",
-        where=_PG,
-        only=("endless key", "bad keys"),
-        sign="NULL key|doubled",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="hidden-column",
-        words="a column that the login may not read",
-        where=_PG,
-        only=("partial grant",),
-        sign="broken|column:|exit|Py4J",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="unseen-column",
-        words="a column that the login may not read, and that the catalog therefore does not show",
-        where=_MA,
-        only=("partial grant",),
-        sign="column:",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="rewrite",
-        words="a COPY that waits for a table's rewrite reads nothing",
-        where=_PG,
-        only=("locks", "rewrite", "native", "run before the last"),
-        sign="missing|value",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="type-change",
-        words="a column's type changes between check and read",
-        where=_PG,
-        only=("locks", "type change", "native", "run before the last"),
-        sign="value",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="cascade",
-        words="children that go with their parents are in no binlog",
-        where=_MALOG,
-        only=("cascade", "number key"),
-        sign="child|still there|value",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="versioned",
-        words="row events of system-versioned tables are not the table's rows",
-        where=_MALOG,
-        only=("versioned",),
-        sign="still there|value|missing|never",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="first-soft-batch",
-        words="the first batch of a table with soft deletes has a delete",
-        where=_MALOG,
-        only=("soft", "from the archive", "busy start"),
-        sign="PATH_NOT_FOUND|broken|Unforeseen",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="bystander",
-        words="a statement about another table stops every table",
-        where=_MYLOG,
-        only=("bystander",),
-        sign="refused for another|StatementError",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="early-copy",
-        words="a binlog that was copied while it was open",
-        where=_MYLOG,
-        only=("early copy",),
-        sign="missing|still there|value",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="reused-names",
-        words="binlogs of a reset server under the old names",
-        where=_MYLOG,
-        only=("binlog reset",),
-        sign="missing|still there|value",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="mysql-settings",
-        words="settings of the server reach into reads",
-        where=_MY,
-        only=("globals", "select limit", "many rows", "number key"),
-        sign=".",
-        never=_PLAIN,
-    ),
-    Hunt(
-        name="mariadb-settings",
-        words="settings of the server reach into reads",
-        where=_MA,
-        only=("globals", "select limit", "many rows", "number key"),
-        sign=".",
-        never=_PLAIN,
-    ),
-)
+def _hunts() -> tuple[tuple[str, ...], tuple[Hunt, ...]]:
+    """Returns what no case has that is not about it, and the hunts, as hunts.toml has them."""
+    data = tomllib.loads((Path(__file__).parent / "hunts.toml").read_text("utf-8"))
+    lists = ("where", "only", "taken_back")
+    hunts = (
+        Hunt(**{**one, **{name: tuple(one.get(name, ())) for name in lists}, "never": (*data["plain"], *one.get("never", ()))})
+        for one in data["hunt"]
+    )
+    return tuple(data["never"]), tuple(hunts)
+
+
+QUIET, HUNTS = _hunts()
 
 
 def main() -> int:
     """Hunts until each kind was found, or the time is over; the exit code is 0 if all were."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture.proof", description=__doc__)
     parser.add_argument("--seconds", type=float, default=1800.0)
-    parser.add_argument("--seeds", type=int, default=8, help="of each kind in one round")
+    parser.add_argument("--seeds", type=int, default=8, help="of each kind")
+    parser.add_argument("--first", type=int, default=1, help="the first seed of each kind")
+    parser.add_argument("--taken-back", action="store_true", help="take each mend back, in a copy")
     parser.add_argument("--only", nargs="*", default=[])
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    left = [hunt for hunt in HUNTS if not options.only or hunt.name in options.only]
-    begun, seed = time.monotonic(), 0
+    end, missed = time.monotonic() + options.seconds, list[str]()
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-")))
         place.chmod(0o755)
-        driver = Driver(RESULTS / "logs")
-        stack.callback(driver.close)
-        players = dict[str, Player]()
-        while left and seed < options.seeds:
-            seed += 1
-            for hunt in list(left):
-                if time.monotonic() - begun > options.seconds:
-                    return 1
-                if hunt.where[0] not in players:
-                    server: Any = stack.enter_context(server_of(hunt.where[0])(place / hunt.where[0]))
-                    players[hunt.where[0]] = Player(server, driver, place / "cases")
-                if _found(hunt, seed, players[hunt.where[0]]):
-                    left.remove(hunt)
-    print("not found:", ", ".join(hunt.name for hunt in left) or "none")
-    return 1 if left else 0
+        servers = dict[str, Any]()
+        for hunt in HUNTS:
+            if options.only and hunt.name not in options.only:
+                continue
+            name = hunt.where[0]
+            if name not in servers:
+                servers[name] = stack.enter_context(server_of(name)(place / name))
+            root = _taken_back(hunt) if options.taken_back else ROOT
+            driver = Driver(RESULTS / "logs", root)
+            try:
+                player = Player(servers[name], driver, place / "cases")
+                seeds = range(options.first, options.first + options.seeds)
+                if not any(time.monotonic() < end and _found(hunt, seed, player) for seed in seeds):
+                    missed.append(hunt.name)
+            finally:
+                driver.close()
+    print("not found:", ", ".join(missed) or "none")
+    return 1 if missed else 0
+
+
+def _taken_back(hunt: Hunt) -> Path:
+    """Returns a copy of the repository, always in the same folder, in which the mend of a kind is taken back."""
+    place = RESULTS / "taken-back"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", ".local", "__pycache__"), symlinks=True)
+    (place / ".local").mkdir()
+    for name in ("venv", "jars", "cache"):
+        if (ROOT / ".local" / name).exists():
+            (place / ".local" / name).symlink_to(ROOT / ".local" / name)
+    edits = {one.name: one for one in mechanisms()}
+    for mechanism in hunt.taken_back:
+        (place / edits[mechanism].file).write_text(edits[mechanism].broken_text(place), "utf-8")
+    return place
 
 
 def case_of(hunt: Hunt, seed: int) -> Case:
     """Returns the case in which a hunt looks at a seed: one table, and little beside what the error needs."""
-    never = tuple(word for word in (*_QUIET, *hunt.never) if word not in hunt.only)
+    never = tuple(word for word in (*QUIET, *hunt.never) if word not in hunt.only)
     return generate(seed, *hunt.where, only=("one table", *hunt.only), never=never)
 
 
@@ -262,6 +130,7 @@ def _found(hunt: Hunt, seed: int, player: Player) -> bool:
     found = bool(re.search(hunt.sign, _text(outcome))) if outcome.failed else False
     line = {
         "hunt": hunt.name,
+        "taken back": getattr(player.kit.driver, "root", ROOT) != ROOT,
         "seed": seed,
         "found": found,
         "seconds": outcome.seconds,

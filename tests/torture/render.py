@@ -4,6 +4,7 @@ from typing import Any
 
 import yaml
 
+from tests.torture.events import section_of
 from tests.torture.model import AddColumn, Case, Change, Column, Delete, DropColumn, Insert, Table, Update, Values
 from tests.torture.schemas import KINDS
 
@@ -71,8 +72,8 @@ class Dialect:
         return "".join(one if one.isascii() and one.isalnum() else "_" for one in name)
 
 
-def pipeline_file(case: Case, *, schema: str, folder: str) -> str:
-    """Returns the pipeline file of a case, as YAML."""
+def pipeline_file(case: Case, *, schema: str, folder: str, first: str = "") -> str:
+    """Returns the pipeline file of a case, as YAML; `first` is the first binlog that the archiver is to copy."""
     sections = {name: dict(values) for name, values in case.pipeline}
     document: dict[str, Any] = {
         "pipeline": "torture",
@@ -81,14 +82,15 @@ def pipeline_file(case: Case, *, schema: str, folder: str) -> str:
         "lease_wait": "0s",
         "tables": {f"{schema}.{table.name}": dict(table.settings) for table in case.tables},
     }
-    if case.method == "log":
+    if case.method != "query":
+        binlogs = {"url": f"{folder}/binlogs", "format": "mysql-binlog", "layout": "binlog"}
         document["archive"] = {
-            "url": f"{folder}/binlogs",
-            "format": "mysql-binlog",
-            "layout": "binlog",
+            **(section_of(case, folder) if case.method == "events" else binlogs),
             "initial_load": "snapshot",
             "min_file_age": "0s",
             "full_listing_interval": "0s",
             **sections.get("archive", {}),
         }
+        if case.archiver and first:
+            document["archive"]["copy"] = {**dict(document["archive"]["copy"]), "first_file": first}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)

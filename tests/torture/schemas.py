@@ -48,6 +48,8 @@ _HISTORIES: Final = (("soft", 0.25, "deletes", "soft"), ("scd2", 0.12, "stored_a
 
 _NOT_IN_BINLOGS: Final = ("inet6",)
 """Kinds that docs/formats/mysql-binlog.md says cannot be read."""
+_NOT_BY_DEBEZIUM: Final = {"postgres": ("interval", "timetz", "money", "point"), "mysql": (), "mariadb": ("uuid", "inet6")}
+"""Kinds whose tables docs/formats/debezium.md says are refused."""
 
 _MORE: Final = {
     "dec38": tuple(f"{number * 12345678901234}.{number * 987654321987654:018}" for number in range(1, 20)),
@@ -64,7 +66,15 @@ class Wish:
     method: str
     only: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    nodes: int = 1
+    events: bool = False
     numbers: random.Random = field(default_factory=random.Random)
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds that columns may have: those that the method can read."""
+        left_out = _NOT_BY_DEBEZIUM[self.server] if self.events else _NOT_IN_BINLOGS if self.method == "log" else ()
+        return {name: kind for name, kind in KINDS[self.server].items() if name not in left_out}
 
     def has(self, feature: str, chance: float) -> bool:
         """Draws whether something is there; the draw is made in any case, so that wishes do not shift what follows."""
@@ -75,7 +85,7 @@ class Wish:
 def random_table(wish: Wish, number: int) -> Table:
     """Returns a table with columns, key, cursor, policy, and special features."""
     numbers = wish.numbers
-    kinds = {name: kind for name, kind in KINDS[wish.server].items() if wish.method == "query" or name not in _NOT_IN_BINLOGS}
+    kinds = wish.kinds
     names = _column_names(wish)
     key_columns = _keys(wish, kinds, names)
     columns = [*key_columns, *(_column(wish, names.pop(), name) for name in numbers.sample(sorted(kinds), numbers.randint(1, 6)))]
@@ -237,3 +247,16 @@ def _with_features(wish: Wish, table: Table) -> Table:
         tail = " WITH SYSTEM VERSIONING"
         features.append("versioned")
     return replace(table, features=tuple(features), after=tuple(after), tail=tail)
+
+
+def with_cursor_column(table: Table) -> Table:
+    """Returns a table with its cursor's column among its columns."""
+    return replace(table, columns=(*table.columns, Column(name="updated_at", kind="cursor"))) if table.cursor else table
+
+
+def cursor_kind(server: str, declared: str) -> str:
+    """Returns the kind of a cursor's column."""
+    word = declared.split(maxsplit=1)[0].lower()
+    if server == "postgres":
+        return word
+    return "datetime" if word.startswith("datetime") else "timestamp"

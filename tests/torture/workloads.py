@@ -6,6 +6,7 @@ from typing import Final
 from tests.torture.model import (
     AddColumn,
     Admin,
+    Again,
     Change,
     Column,
     Copy,
@@ -22,6 +23,7 @@ from tests.torture.model import (
     Transaction,
     Update,
     Values,
+    What,
 )
 from tests.torture.schemas import KINDS, TURNED, Wish, literals
 
@@ -112,8 +114,6 @@ class Work:
             yield from (self.transaction() for _ in range(3))
         if self.wish.has("globals", 0.2):
             yield self.admin()
-        if any(table.column(TURNED) for table in self.tables):
-            yield Run()  # in peace: a table that was made while the type was another one is refused from then on
         yield from self._run_with_a_late_commit()
         for left in reversed(range(self.numbers.choices((1, 2, 3), (60, 30, 10))[0])):
             for _ in range(self.numbers.randint(2, 5)):
@@ -135,6 +135,8 @@ class Work:
     def _faults(self) -> Iterator[Step]:
         if self.wish.has("lost ledger", 0.08):
             yield LoseLedger()
+        if self.wish.has("again", 0.4):
+            yield self._again()
         if self.wish.method == "log" and self.wish.has("early copy", 0.08):
             yield Copy(early=True)
             yield self.transaction()
@@ -145,16 +147,34 @@ class Work:
     def run(self) -> Run:
         """Returns a run; now and then a resync or reconcile, with locks beside it, or with a kill."""
         numbers, arguments = self.numbers, ("run",)
-        beside: tuple[str, ...] = ()
+        beside, trap = tuple[str, ...](), tuple[str, ...]()
         table = numbers.choice(self.tables)
-        if self.wish.has("resync", 0.12):
-            arguments = ("resync", "--mode", "full", "--table", table.name)
-        elif self.wish.has("reconcile", 0.08):
+        if self.wish.has("reconcile", 0.08):
             arguments = ("reconcile",)
         if self.wish.has("locks", 0.15):
             beside = self._locks(table)
-        kill = round(numbers.uniform(0.3, 4.0), 1) if self.wish.has("kill", 0.04) else 0.0
-        return Run(arguments=arguments, beside=beside, kill=kill, hold=numbers.choice((0.1, 0.4, 0.8)))
+        if table.column(TURNED) and self.wish.has("type change", 0.5):
+            trap = tuple(f'ALTER TABLE {{{table.name}}} ALTER "{TURNED}" TYPE {one}' for one in ("bigint", "double precision"))
+        hold = numbers.choice((0.1, 0.4, 0.8))
+        copy_kill = self._moment() if self.wish.has("archiver kill", 0.15) else 0.0
+        return Run(arguments=arguments, beside=beside, trap=trap, kill=self._kill(), copy_kill=copy_kill, hold=hold)
+
+    def _again(self) -> Again:
+        """Returns a resync or backfill of one table."""
+        numbers, table = self.numbers, self.numbers.choice(self.tables)
+        what = numbers.choices(tuple(What), (40, 25, 15, 20))[0]
+        what = next((one for one in What if f"{one} again" in self.wish.only), what)
+        plain = [one.name for one in table.columns if one.name not in table.keys] or [table.columns[-1].name]
+        columns = tuple(numbers.sample(plain, min(len(plain), numbers.randint(1, 2))))
+        begin, end = sorted((numbers.uniform(-0.1, 1.0), numbers.uniform(0.1, 1.1)))
+        kill = self._kill()
+        return Again(table=table.name, what=what, keys=numbers.choice((1, 3, 8)), share=(begin, end), columns=columns, kill=kill)
+
+    def _kill(self) -> float:
+        return self._moment() if self.wish.has("kill", 0.04) else 0.0
+
+    def _moment(self) -> float:
+        return round(self.numbers.uniform(0.02, 0.95), 2)
 
     def _locks(self, table: Table) -> tuple[str, ...]:
         if self.family != "postgres":
@@ -167,8 +187,6 @@ class Work:
         chosen = self.numbers.choice(choices)
         if self.wish.has("rewrite", 0.0):
             chosen = choices[0]
-        if table.column(TURNED) and self.wish.has("type change", 0.5):
-            chosen = f'ALTER TABLE {{0}} ALTER "{TURNED}" TYPE bigint; ALTER TABLE {{0}} ALTER "{TURNED}" TYPE double precision'
         number = next((one.name for one in table.columns if one.kind == "int" and one.name not in table.keys), None)
         if "{1}" in chosen and number is None:
             chosen = choices[0]
@@ -198,10 +216,14 @@ class Work:
         changes = tuple(self.change(numbers.choice(self.tables) if numbers.random() < 0.3 else table) for _ in range(numbers.randint(1, 6)))
         ends = (End.AUTOCOMMIT, End.COMMIT, End.ROLLBACK, End.PREPARED, End.PREPARED_ROLLBACK)
         end = numbers.choices(ends, (40, 30, 12, 12, 6))[0]
+        if self.wish.nodes > 1 and end in (End.PREPARED, End.PREPARED_ROLLBACK):
+            end = End.COMMIT  # Galera has no XA
+        if self.wish.events and self.family == "mysql" and end is End.PREPARED_ROLLBACK:
+            end = End.ROLLBACK  # docs/limits.md: Debezium has written the rows when it was prepared
         if end is End.COMMIT and numbers.random() < 0.3:
             point = (Raw(sql="SAVEPOINT sp"), self.change(table), Raw(sql="ROLLBACK TO SAVEPOINT sp"))
             changes = (*changes, *point, self.change(table))
-        return Transaction(changes=changes, end=end, session=session)
+        return Transaction(changes=changes, end=end, session=session, node=self._node())
 
     def change(self, table: Table) -> Change:
         """Returns an insert, an update, a change of a key or a delete."""
@@ -258,7 +280,7 @@ class Work:
         what = numbers.choices(("add", "drop", "truncate", "other", "again"), (40, 15, 15, 20, 10))[0]
         if what == "add" and "versioned" not in table.features:
             self.made += 1  # a name that was dropped and comes again has its old values in older rows: docs/statements.md
-            column = Column(name=f"n{self.made}", kind=numbers.choice(sorted(one for one in self.kinds if one != "inet6")))
+            column = Column(name=f"n{self.made}", kind=numbers.choice(sorted(self.wish.kinds)))
             self.added[table.name].append(column)
             return AddColumn(table=table.name, column=column)
         if what == "drop" and self.added[table.name]:
@@ -280,7 +302,10 @@ class Work:
         self.opened += 1
         table = self.numbers.choice(self.tables)
         changes = tuple(self.change(table) for _ in range(self.numbers.randint(1, 3)))
-        return Transaction(changes=changes, end=End.OPEN, name=f"open{self.opened}")
+        return Transaction(changes=changes, end=End.OPEN, name=f"open{self.opened}", node=self._node())
+
+    def _node(self) -> int:
+        return self.numbers.randrange(self.wish.nodes) if self.wish.nodes > 1 else 0
 
     def _finish(self, opened: Transaction) -> Finish:
         return Finish(name=opened.name, end=self.numbers.choice((End.COMMIT, End.COMMIT, End.ROLLBACK)))

@@ -13,19 +13,17 @@ from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window, contains, next_window
 from cdc_ops.core.operation.commit_record import CommitRecord
+from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, check_base, compare
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead, WindowRead
 from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.core.operation.table_state import (
-    LedgerStatus,
     Phase,
     TableState,
     abandoned,
     adopted,
-    check_base,
     committed,
-    compare,
     last_drawn,
     projected,
     rebuilt,

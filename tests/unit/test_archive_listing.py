@@ -177,7 +177,7 @@ def test_a_url_that_names_nothing_is_refused() -> None:
     for url in ("", "s3://"):
         with pytest.raises(ConfigError, match="is not the URL of an archive"):
             open_archive(url)
-    with pytest.raises(EnvironmentSetupError, match=r"oss:// is not installed[^|]*next: pip install 'cdc-ops\[oss\]'"):
+    with pytest.raises(EnvironmentSetupError, match=r"oss:// is not installed[^|]*next: pip install -c constraints.txt '\.\[oss\]'"):
         open_archive("oss://bucket/prefix")
 
 

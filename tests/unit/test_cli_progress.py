@@ -40,6 +40,14 @@ def test_elsewhere_than_on_a_terminal_each_line_is_printed_and_quiet_prints_none
     assert capsys.readouterr().err == "shop.a: [merges] 5 rows\n"
 
 
+def test_a_line_that_is_longer_than_the_terminal_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(render, "err", Console(file=terminal, force_terminal=True, width=40))
+    with progress(quiet=False) as say:
+        say("shop.a: waits, as run scheduled__2026-11-26 holds it until 12:05:09 UTC")
+    assert "12:05:09" in "".join(terminal.getvalue().split("\n"))
+
+
 def test_a_quiet_run_shows_its_result_and_its_alerts_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

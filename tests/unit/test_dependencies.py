@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.core.pipeline.extras import EXTRAS, missing_package
+from cdc_ops.core.pipeline.extras import EXTRAS, install_command, missing_package
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.probes import probe_folder
@@ -66,13 +66,13 @@ def test_a_package_of_a_store_that_is_missing_is_an_error_that_names_the_extra(
     for use in (open_archive, open_filesystem, probe_folder):
         with pytest.raises(EnvironmentSetupError) as raised:
             use(url)
-        assert raised.value.next == f"pip install 'cdc-ops[{extra}]'"
+        assert raised.value.next == install_command(extra)
     names = [Requirement(text).name for text in PROJECT["optional-dependencies"][extra]]
     assert names == [package]
 
 
 def test_s3_in_both_spellings_names_its_extra_too() -> None:
-    assert {missing_package(f"{scheme}://b/x", "").next for scheme in ("s3", "s3a")} == {"pip install 'cdc-ops[s3]'"}
+    assert {missing_package(f"{scheme}://b/x", "").next for scheme in ("s3", "s3a")} == {install_command("s3")}
 
 
 def test_extras_that_messages_and_pages_name_exist() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record, with_rows
+from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
 from cdc_ops.core.operation.operation import app_id
-from cdc_ops.core.operation.table_state import LedgerStatus, TableState, compare, rebuilt
-from cdc_ops.errors import LakeBehindError, StateError, TargetForeignError, TargetNotDeltaError
+from cdc_ops.core.operation.table_state import TableState, rebuilt
+from cdc_ops.errors import LakeBehindError, LedgerBehindError, StateError, TargetForeignError, TargetNotDeltaError
 from cdc_ops.lake.log.head import find_commit, read_head
 from tests.lake_case import PIPELINE, TABLE, Case
 
@@ -132,6 +134,26 @@ def test_a_table_made_and_never_loaded_is_ours_and_may_be_loaded(log: Log) -> No
     assert (head.version, head.txn_version, head.record, head.created_by_us) == (0, None, None, True)
     assert head.columns == (("id", "bigint"), ("tags", "array<int>"))
     assert compare(TableState(pipeline=PIPELINE, table=TABLE), head) is LedgerStatus.EQUAL
+
+
+def test_an_empty_table_that_was_made_anew_may_be_loaded_under_a_number_of_its_own(log: Log) -> None:
+    log.create()
+    log.commit(1, "WRITE", {"txn": {"appId": OURS, "version": 1, "lastUpdated": 1}}, {"metaData": log.metadata(OWNED)})
+    head, state = log.there(), TableState(pipeline=PIPELINE, table=TABLE, op_seq=1)
+    assert (head.txn_version, head.record, head.created_by_us) == (1, None, True)
+    assert with_rows(head) is None
+    assert compare(state, head) is LedgerStatus.EQUAL
+    with pytest.raises(LedgerBehindError):
+        compare(replace(state, op_seq=0), head)
+    with pytest.raises(LakeBehindError):
+        compare(replace(state, committed_op_seq=1), head)
+
+
+def test_whether_changes_are_recorded_is_what_the_table_says(log: Log) -> None:
+    log.create()
+    assert not log.there().records_changes
+    log.commit(1, "SET TBLPROPERTIES", {"metaData": log.metadata({**OWNED, "delta.enableChangeDataFeed": "true"})})
+    assert log.there().records_changes
 
 
 def test_a_table_made_by_us_and_filled_by_others_is_refused(log: Log) -> None:

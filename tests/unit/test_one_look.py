@@ -148,13 +148,14 @@ def test_clock_and_writers_are_observed_once_and_before_anything_is_asked() -> N
     class Probe:
         def __getattr__(self, name: str) -> Any:
             calls.append(name)
-            return {"replica": lambda: None, "observe": lambda: seen, "zone": lambda: ("UTC", True)}[name]
+            return {"replica": lambda: None, "observe": lambda: seen, "zone": lambda: ("UTC", True), "origin": lambda: "me"}[name]
 
     probe = SharedProbe(cast(Any, Probe()))
     assert calls == ["replica", "observe"], "the replica's lag first, and both when the look begins"
     assert [probe.observe(), probe.observe(), probe.now()] == [seen, seen, seen.now]
     assert probe.zone() == probe.zone() == ("UTC", True)
-    assert calls == ["replica", "observe", "zone"]
+    assert probe.origin() == probe.origin() == "me"
+    assert calls == ["replica", "observe", "zone", "origin"]
     for refused in (probe.server, probe.running, lambda: probe.next_number(TableName(schema="a", name="b"), "id")):
         with pytest.raises(PlanAlone):
             refused()

@@ -99,13 +99,13 @@ RECORD: Final = made(
     schema_fingerprint="f1",
     deleted_column="_deleted",
     key_rules=(("code", "utf8mb4_general_ci"),),
-    identity=TableIdentity(made="16384", exact=True),
+    identity=TableIdentity(made="16384", exact=True, origin="7/1"),
     late=LateRows(rows=2, oldest="3", below=90_500_000),
     marked=1,
 )
 STORED_RECORD: Final = (
     '{"approval":null,"archive":null,"cdc_ops":1,"cursor":["updated_at"],"deleted_column":"_deleted","generation":1,"identity":{"exact":true,'
-    '"made":"16384","number":"","server":""},"key_rules":[["code","utf8mb4_general_ci"]],"keys":["id"],"kind":"increment","late":{"below":90500000,"oldest":"3","rows":2},"marked":1,"op_seq":7,'
+    '"made":"16384","number":"","origin":"7/1","server":""},"key_rules":[["code","utf8mb4_general_ci"]],"keys":["id"],"kind":"increment","late":{"below":90500000,"oldest":"3","rows":2},"marked":1,"op_seq":7,'
     '"operation_id":"op-7","own":{"deleted":"_deleted","deleted_at":"","op":"","operation":"","sequence":"_cdc_sequence","synced_at":""},'
     '"package_version":"1.2","pipeline":"shop","rows":8,"run_id":"r1","schema_fingerprint":"f1","snapshot":null,"table":{"name":"orders",'
     '"schema":"shop"},"watermark":{"parts":["9"]},"window":{"high":{"parts":["9"]},"low":{"parts":["1"]}}}'
@@ -143,3 +143,6 @@ def test_a_line_that_lacks_what_every_run_has_is_refused(name: str) -> None:
 def test_a_commit_record_is_read_and_written_as_delta_logs_have_it() -> None:
     assert parse_record(STORED_RECORD) == RECORD
     assert render_record(RECORD) == STORED_RECORD
+    before = parse_record(STORED_RECORD.replace('"origin":"7/1",', ""))
+    assert before is not None
+    assert before.columns.identity == TableIdentity(made="16384", exact=True), "of a version that did not record the server"

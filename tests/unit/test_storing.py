@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -31,6 +32,7 @@ from cdc_ops.lake.merge.sql import merge_statement, versions_statement
 from cdc_ops.steps.planning.draft import draft_operations
 from cdc_ops.steps.planning.request import TableRequest
 from cdc_ops.steps.stage.truncates import delete_older
+from cdc_ops.steps.table.layout import layout_columns
 from cdc_ops.steps.table.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import check_request, metadata_column_changes, stored_as
@@ -151,6 +153,26 @@ def test_a_column_whose_name_delta_or_a_batch_needs_is_refused_at_the_plan(name:
     assert yaml.safe_load(refusal.value.next.split("'")[1]) == {"except_column_list": [name]}
     if settings:
         stored_as(pipeline(), config(), taken, ("id",))
+
+
+@pytest.mark.parametrize("request_", [run(), run(RunKind.RESYNC, mode=ResyncMode.FULL)])
+def test_a_name_is_refused_by_what_the_table_records_whatever_the_file_says(request_: RunRequest) -> None:
+    odd = schema(("id", "bigint"), ("`ticks`", "string"))
+    found = SourceTable(pipeline=pipeline(), config=config(), schema=odd, keys=("id",), cursor=Cursor(columns=()), warnings=())
+    there = head(("`ticks`", "string"))
+    apply_schema_policy(found, there, request_)
+    with pytest.raises(SourceTableError, match=r"which its Delta table cannot have") as refusal:
+        apply_schema_policy(found, replace(there, records_changes=True), request_)
+    assert "ALTER TABLE delta.`/lake/shop/orders` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')" in refusal.value.next
+
+
+def test_a_partition_with_a_backtick_in_its_name_is_refused_at_the_plan() -> None:
+    taken = schema(("id", "bigint"), ("`ticks`", "string"))
+    laid_out: Any = SimpleNamespace(config=config(partition_by=("`TICKS`",), cluster_by=("`ticks`",)), schema=taken)
+    with pytest.raises(SourceTableError, match="cannot be partitioned by column '`ticks`'") as refusal:
+        layout_columns(laid_out, "partition_by")
+    assert "'cluster_by'" in refusal.value.next
+    assert layout_columns(laid_out, "cluster_by") == ("`ticks`",)
 
 
 def test_columns_whose_history_is_kept_are_named_or_all_but_some() -> None:

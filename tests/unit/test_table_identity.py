@@ -1,4 +1,4 @@
-"""Another table under the name of the one that was copied: what counts as one, and what ends the suspicion."""
+"""Another table under the name of the one that was copied, another server behind its address: what counts as one, and what settles it."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -6,18 +6,21 @@ from typing import Any, cast
 import pytest
 
 from cdc_ops.core import json_codec
+from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead, KeysRead, Read
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.table_progress import SnapshotProgress, TableProgress
 from cdc_ops.core.operation.table_state import TableState, adopted, committed, projected, rebuilt, unchanged
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
-from cdc_ops.core.schema.table_identity import NO_IDENTITY, Sameness, TableIdentity, compare_identity
-from cdc_ops.errors import TableReplacedError
-from cdc_ops.steps.planning.request import new_operation
-from cdc_ops.steps.table.identity import check_identity
-from tests.lake_case import Case
+from cdc_ops.core.schema.table_identity import NO_IDENTITY, Sameness, TableIdentity, compare_identity, has_moved, identity_after
+from cdc_ops.errors import RequestError, SourceServerChangedError, TableReplacedError
+from cdc_ops.steps.plan import TablePlan, observed_state
+from cdc_ops.steps.planning.request import Draft, new_operation
+from cdc_ops.steps.table.identity import check_identity, settled_identity, unsettled_warnings
+from tests.lake_case import Case, watermark
 from tests.unit.test_new_operations import NOW, order
 
 OID, OTHER_OID = TableIdentity(made="16384", exact=True), TableIdentity(made="16402", exact=True)
@@ -49,7 +52,7 @@ def test_a_catalog_tells_tables_apart_only_by_what_it_knows(recorded: TableIdent
 def asked(kind: RunKind, recorded: TableIdentity, present: TableIdentity) -> tuple[str, ...]:
     wanted = order()
     table, state = replace(wanted.source_table, identity=present), replace(wanted.state, identity=recorded)
-    return check_identity(table, state, replace(wanted.run, kind=kind))
+    return check_identity(wanted.source, table, state, replace(wanted.run, kind=kind))
 
 
 def test_an_increment_of_another_table_is_refused_and_what_reads_on_purpose_is_not() -> None:
@@ -131,4 +134,109 @@ def test_records_from_before_say_nothing_of_it() -> None:
     assert record.columns.identity == NO_IDENTITY
     request = RunRequest(run_id="r", trigger="t", holder="h")
     table = replace(order().source_table, identity=OTHER_OID)
-    assert check_identity(table, rebuilt(record, 1), request) == ()
+    assert check_identity(order().source, table, rebuilt(record, 1), request) == ()
+
+
+def server(origin: str, *, server: str = "", made: str = "") -> TableIdentity:
+    return TableIdentity(origin=origin, server=server, made=made)
+
+
+ONE = server("server_id 1", server="a/1", made="2026-01-01 00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "present", "expected"),
+    [
+        (server("uuid-a"), server("uuid-b"), True),
+        (server("uuid-a"), server("uuid-a"), False),
+        (server(""), server("uuid-b"), False),  # the first run after an upgrade only records it
+        (server("uuid-a"), server(""), False),
+        (server("7/1", made="16384"), server("7/2", made="16384"), True),
+        (server("uuid-a", server="a/1", made="x"), server("uuid-a", server="b/1", made="y"), False),
+        (ONE, replace(ONE, server="b/1"), False),  # the same data in another container
+        (ONE, replace(ONE, made="2026-02-01 00:00:00"), False),  # altered
+        (ONE, replace(ONE, server="b/1", made="2026-02-01 00:00:00"), True),
+        (ONE, replace(ONE, server="b/1", made=""), False),
+        (replace(ONE, server="r/2"), replace(ONE, server="s/3", made="2026-02-01 00:00:00"), False),  # two replicas of the same server
+    ],
+)
+def test_another_server_is_one_that_says_of_itself_that_it_is(recorded: TableIdentity, present: TableIdentity, expected: bool) -> None:
+    assert has_moved(recorded, present) is expected
+
+
+@pytest.mark.parametrize(
+    ("recorded", "present", "settles"),
+    [
+        (server("a"), server("b"), ("whole", "accepted")),
+        (replace(OID, origin="a"), replace(OTHER_OID, origin="b"), ("whole",)),
+        (server("a"), server(""), ()),
+    ],
+)
+def test_the_lake_is_of_the_new_server_once_all_is_compared_or_accepted(
+    recorded: TableIdentity, present: TableIdentity, settles: tuple[str, ...]
+) -> None:
+    assert identity_after(recorded, present, whole=False) == recorded
+    for how in ("whole", "accepted"):
+        after = identity_after(recorded, present, **{"whole": False, "accepted": False} | {how: True})
+        assert (after == present) is (how in settles)
+        assert after.origin == (present.origin or recorded.origin)
+
+
+def test_what_is_accepted_of_a_server_leaves_the_suspicion_of_another_table() -> None:
+    suspected = replace(REBUILT, origin="b")
+    assert identity_after(replace(MADE, origin="a"), suspected, whole=False, accepted=True) == replace(MADE, origin="b")
+
+
+class Answering:
+    """A source whose bound is so many seconds into the day of the watermark of `order`."""
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds = seconds
+
+    def safe_bound(self, schema: Any, cursor: Any, lookback: Any, since: Any) -> SafeBound:
+        assert since is None, "a counter that has not moved would answer with the watermark"
+        return SafeBound(value=watermark(self.seconds), clock=watermark(self.seconds), method="", observed_at=NOW)
+
+
+def met(bound: int, *, accepted: bool = False, progress: TableProgress | None = None) -> tuple[str, ...]:
+    wanted = order()
+    table = replace(wanted.source_table, identity=server("b"))
+    state = replace(wanted.state, identity=server("a"), progress=progress or wanted.state.progress)
+    run = replace(wanted.run, kind=RunKind.INCREMENT, accept_server=accepted)
+    return check_identity(cast(Any, Answering(bound)), table, state, run)
+
+
+def test_an_increment_from_another_server_is_refused_unless_it_is_accepted_and_has_reached_the_watermark() -> None:
+    with pytest.raises(SourceServerChangedError, match=r"it is b; it was a\.") as caught:
+        met(9)
+    assert "cdc-ops reconcile --pipeline shop --table shop.orders " in caught.value.next
+    assert "--accept-server" in caught.value.next
+    with pytest.raises(SourceServerChangedError, match="has not reached the watermark"):
+        met(4, accepted=True)
+    assert met(5, accepted=True) == ()
+    first = SnapshotProgress(bound=watermark(5), done=1, total=2)
+    assert met(9, progress=TableProgress(snapshot=first)) == (), "a snapshot goes on, and the first increment after it is refused"
+
+
+@pytest.mark.parametrize(("bound", "settled"), [(4, False), (5, True)])
+def test_a_comparison_settles_nothing_before_the_new_server_has_reached_the_watermark(bound: int, settled: bool) -> None:
+    wanted, recorded, present = order(), server("a"), server("b")
+    table, state = replace(wanted.source_table, identity=present), replace(wanted.state, identity=recorded)
+    found = settled_identity(cast(Any, Answering(bound)), table, state, wanted.run, whole=True)
+    assert found == (present if settled else recorded)
+    assert bool(unsettled_warnings(table, (operation(1, found),))) is not settled
+    assert unsettled_warnings(table, ()) == ()
+
+
+def test_only_increments_take_a_server_for_granted() -> None:
+    with pytest.raises(RequestError, match="Only an increment"):
+        replace(order().run, kind=RunKind.RECONCILE, accept_server=True).checked()
+
+
+def test_a_table_that_has_nothing_new_records_its_server_all_the_same() -> None:
+    state, found = order().state, server("a")
+    bound = SafeBound(value=watermark(5), clock=watermark(5), method="", observed_at=NOW)
+    plan = TablePlan(config=order().source_table.config, state=state, new=Draft(idle="nothing new", bound=bound), identity=found)
+    assert observed_state(state, plan).identity == found
+    assert observed_state(replace(state, identity=found), replace(plan, identity=None)).identity == found
+    assert observed_state(state, replace(plan, unfinished=(operation(8, found),))).identity == NO_IDENTITY, "its commit does"

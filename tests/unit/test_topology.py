@@ -108,3 +108,26 @@ def test_a_refusal_names_the_server_what_it_is_and_both_ways_out() -> None:
     assert "db:3306 is a node of a Galera cluster" in str(error)
     assert "'writers'" in error.next
     assert "'replication_lag'" in error.next
+
+
+SERVER = {"version": "9.7.4", "server_uuid": ME}
+
+
+@pytest.mark.parametrize(
+    ("facts", "origin"),
+    [
+        (mysql(SERVER), ME),
+        (mysql({"version": "11.4.5-MariaDB", "server_id": "3"}), "server_id 3"),
+        (mysql(SERVER | {"aurora_version": "3.8", "innodb_read_only": "OFF"}), ""),
+        (mysql(SERVER, is_relayed=True), ""),
+        (mysql(MARIADB, wsrep=SYNCED), "Galera cluster c"),
+        (mysql(MARIADB, wsrep=SYNCED | {"wsrep_local_state": "2"}), "Galera cluster c"),
+        (group(SINGLE, PRIMARY, SECONDARY), ME),
+        (group(SINGLE | {"super_read_only": "ON"}, SECONDARY, PRIMARY), OTHER),
+        (group(SINGLE, ("OFFLINE", "")), ME),
+        (group(MULTI, PRIMARY, PRIMARY), "replication group g"),
+        (mysql(SINGLE, members=None), ME),
+    ],
+)
+def test_nodes_that_write_together_are_one_origin_and_a_primary_that_takes_over_is_another(facts: MySQLFacts, origin: str) -> None:
+    assert mysql_topology(facts).origin == origin

@@ -1,15 +1,19 @@
-"""Keys of rows that tasks write as files: what comes twice or is NULL is found, in keys of every type, and nothing else is."""
+"""Keys of rows that are written as files: what comes twice or is NULL is found, in keys of every type, and nothing else is."""
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cdc_ops.errors import DuplicateKeyError, NullKeyError
+from cdc_ops.lake.data_files.checked_write import WrittenFile, WrittenRows
 from cdc_ops.steps.query import unique_keys
-from cdc_ops.steps.query.unique_keys import repeated_keys, with_whole_keys
+from cdc_ops.steps.query.unique_keys import check_written_keys, repeated_keys, with_whole_keys
 
 COLUMNS = {
     "bigint": pa.array([3, -1, 2], pa.int64()),
@@ -63,3 +67,50 @@ def test_keys_beyond_the_memory_for_them_are_not_kept(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.int64(), pa.decimal128(20, 0)], ids=str)
 def test_a_slice_without_rows_has_no_key_twice(kind: pa.DataType) -> None:
     assert repeated_keys(pa.table({"id": pa.array([], kind)})) == []
+
+
+def written(folder: Path, *files: Mapping[str, Any], partition: tuple[str | None, ...] = ()) -> WrittenRows:
+    """Files of two row groups, in which `id` has another name; the column `country` is that of partitions."""
+    found = []
+    for number, columns in enumerate(files):
+        rows = pa.table({f"col-{name}": values for name, values in columns.items()})
+        pq.write_table(rows, folder / f"{number}.parquet", row_group_size=max(rows.num_rows // 2, 1))
+        of_file = {"col-country": partition[number]} if partition else {}
+        found.append(WrittenFile(name=f"{number}.parquet", rows=rows.num_rows, partition=of_file))
+    names = {name: f"col-{name}" for name in ("country", "id", "v")}
+    return WrittenRows(folder=str(folder), files=tuple(found), names=names, frame=lambda: pytest.fail("Spark was asked"))
+
+
+@pytest.mark.parametrize(
+    ("files", "twice"),
+    [
+        ([{"id": [1, 2, 3, 1]}], "1"),
+        ([{"id": [1, 2]}, {"id": [5, 6, 7]}, {"id": [4, 2]}], "2"),
+        ([{"id": [b"a", b"b"]}, {"id": [b"c", b"a"]}], "b'a'"),
+        ([{"id": ["a", "x"], "v": [1, 2]}, {"id": ["b", "x"], "v": [1, 2]}], "x"),
+        ([{"id": [1, 9]}, {"id": [2, 3]}, {"id": [4, 9]}], "9"),
+    ],
+)
+def test_a_key_that_stands_in_one_written_file_or_in_two_of_them_is_named(tmp_path: Path, files: list[Any], twice: str) -> None:
+    with pytest.raises(DuplicateKeyError, match=rf"shop\.t have the same key \(ID\): {twice}\."):
+        check_written_keys(written(tmp_path, *files), ("ID",), "shop.t")
+
+
+def test_written_keys_that_come_once_pass_and_one_that_is_null_does_not(tmp_path: Path) -> None:
+    whole = {"id": [1, 2, 3, None], "v": [1, 1, 1, 1]}
+    check_written_keys(written(tmp_path, {"id": [1, 2], "v": [1, 1]}, {"id": [1, 2], "v": [2, 3]}), ("id", "v"), "shop.t")
+    check_written_keys(written(tmp_path, whole, whole), (), "a table without keys")
+    check_written_keys(written(tmp_path), ("id",), "a table without rows")
+    with pytest.raises(NullKeyError, match="NULL in the key column 'id'"):
+        check_written_keys(written(tmp_path, whole), ("v", "id"), "shop.t")
+
+
+def test_a_key_with_a_column_of_partitions_is_the_same_only_in_the_same_partition(tmp_path: Path) -> None:
+    files, keys = ({"id": [1, 2]}, {"id": [2, 3]}), ("country", "id")
+    check_written_keys(written(tmp_path, *files, partition=("DE", "AT")), keys, "shop.t")
+    with pytest.raises(DuplicateKeyError, match="DE, 2"):
+        check_written_keys(written(tmp_path, *files, partition=("DE", "DE")), keys, "shop.t")
+    with pytest.raises(DuplicateKeyError, match=r"\(id\): 2"):
+        check_written_keys(written(tmp_path, *files, partition=("DE", "AT")), ("id",), "shop.t")
+    with pytest.raises(NullKeyError, match="'country'"):
+        check_written_keys(written(tmp_path, *files, partition=("DE", None)), keys, "shop.t")

@@ -32,7 +32,7 @@ app = Application(
     name="cdc-ops",
     help="Keeps Delta Lake tables equal to operational database tables, in batches.",
     epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again,"
-    " 7 no table failed, but one waits at a gap in its archive, 1 unknown error.",
+    " 7 no table failed, but one waits at a gap in its archive, 130 interrupted, 1 unknown error.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -180,6 +180,9 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
     ] = 0,
     into: Annotated[str, typer.Option(help="Folder of a trial, which must not exist. Default: a temporary folder.")] = "",
     accept_cost: AcceptCost = False,
+    accept_server: Annotated[
+        bool, typer.Option("--accept-server", help="Go on under the watermark of another server than the one that answers now.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -194,7 +197,7 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
             return
         if into:
             raise RequestError("--into is the folder of a trial.", data="Nothing was read.", next="Add --limit 100, or remove --into.")
-        run_all(folder, names, new_request(tables=tables, accept_cost=accept_cost), as_json, quiet)
+        run_all(folder, names, new_request(tables=tables, accept_cost=accept_cost, accept_server=accept_server), as_json, quiet)
 
 
 def _try(trial: Trial, as_json: bool) -> None:

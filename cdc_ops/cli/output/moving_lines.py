@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from cdc_ops.cli.output import render
 
@@ -48,7 +49,8 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
     elif not render.err.is_terminal:
         yield render.show_line
     else:
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        whole = Column(overflow="fold")  # the end of a line that is cut off may be what somebody waits for
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False, table_column=whole), TimeElapsedColumn())
         with Progress(*columns, console=render.err, transient=True) as bar:
             lines = MovingLines(bar)
             lines.say("planning")

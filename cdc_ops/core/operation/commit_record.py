@@ -163,6 +163,7 @@ class LakeHead:
             begin again.
         foreign_changes: Changes by others since the record (or since creation), newest first.
         exact_bounds: False if an earlier version may have written bounds of decimals wrong: the table's upkeep is due.
+        records_changes: Delta records the changes of the table, whoever has switched that on.
     """
 
     version: int
@@ -175,8 +176,17 @@ class LakeHead:
     created_by_us: bool = False
     foreign_changes: tuple[ForeignChange, ...] = ()
     exact_bounds: bool = True
+    records_changes: bool = False
 
     @property
     def own(self) -> MetadataColumns:
         """What the columns are called that the source has not, as far as a record says."""
         return self.record.columns.own if self.record else DEFAULT_COLUMNS
+
+
+def with_rows(head: LakeHead | None) -> LakeHead | None:
+    """Returns what is to be followed of a table: nothing of one that a first load made and left without a row.
+
+    Its columns are those of a plan that failed. The first batch makes it anew as the pipeline file says then.
+    """
+    return None if head is None or head.created_by_us else head

@@ -56,7 +56,7 @@ class Target:
         properties: Delta table properties for a table that has to be created.
         cluster_by: Columns that it is clustered by; () = as it is.
         partition_by: Columns that it is partitioned by, if it has to be created or replaced.
-        version: The Delta version that the plan saw, up to which changes by others are known (`core.operation.table_state.check_base`).
+        version: The Delta version that the plan saw, up to which changes by others are known (`core.operation.ledger_and_lake.check_base`).
     """
 
     path: str
@@ -105,7 +105,7 @@ class Operation:
         target: The table that is written.
         source: The columns that are read.
         before: The table as the plan saw it: what its commit record has to say for this operation to be applied on top of it
-            (`core.operation.table_state.check_base`).
+            (`core.operation.ledger_and_lake.check_base`).
         after: The table once this operation has committed.
         apply: What is done with the rows.
         read: What is read.

@@ -83,6 +83,7 @@ class RunRequest:
         accept_delete_ratio: The same as a share of the table's rows.
         scope: For a reconcile of one table: the part of it that a verification found to differ; None = it compares the whole table.
         accept_cost: It may cost more than `max_cost`.
+        accept_server: Tables go on under the watermark of another server than the one that answers now.
         silent: The DAGs behind the tables are not told of it; only of backfills and resyncs.
         dry_run: Only say what would be done.
         approval: What somebody has granted to this run's one table, after a guard had refused it.
@@ -103,6 +104,7 @@ class RunRequest:
     accept_delete_ratio: float = 0.0
     scope: BucketSelection | None = None
     accept_cost: bool = False
+    accept_server: bool = False
     silent: bool = False
     dry_run: bool = False
     approval: Approval | None = None
@@ -158,6 +160,9 @@ class RunRequest:
                 "Only a backfill or a resync can be silent.",
                 "Remove downstream: the DAGs behind a table have to know its new changes.",
             )
+        if self.accept_server and self.kind is not RunKind.INCREMENT:
+            what = "Only an increment goes on under the watermark of another server."
+            raise self._contradiction(what, "Remove --accept-server.")
         self._check_kind()
         return self
 

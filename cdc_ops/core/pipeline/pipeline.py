@@ -216,7 +216,8 @@ class Pipeline(Grouped):
     A pipeline file writes the fields of `info` and `runs` beside the others.
 
     Args:
-        name: Unique name. It is part of the transaction id in every Delta commit, so a renamed pipeline starts from the beginning.
+        name: Unique name. It is part of the transaction id in every Delta commit, so a renamed pipeline is refused at the tables of its old
+            name; with another `target.root` it starts from the beginning.
         source: The source of the rows.
         target: Where they go.
         tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.

@@ -43,7 +43,7 @@ class SourceTraits:
         actions_logged: The server's log has what these change.
         actions_stamped: What these change passes through triggers and `ON UPDATE CURRENT_TIMESTAMP`, as statements do.
         versioned: It keeps rows of the past beside the present ones (MariaDB, WITH SYSTEM VERSIONING), and logs both.
-        identity: What tells it from other tables that have had its name.
+        identity: What tells it from other tables that have had its name; the origin of its rows is no part of a catalog.
     """
 
     children: tuple[str, ...] = ()

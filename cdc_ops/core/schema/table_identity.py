@@ -1,11 +1,13 @@
-"""Whether a table at the source is the one that was copied, as far as the server's catalog can tell. Pure.
+"""Whether a table at the source is the one that was copied, on the server that it was copied from, as far as the server can tell. Pure.
 
 A name is not a table: `RENAME TABLE t TO away; CREATE TABLE t ...` puts another table under it, whose rows below the watermark no increment
-reads. What is known of a table when it is read as a whole travels in its commits, and each plan compares it with what the catalog says now.
+reads. An address is not a server: after a failover another one answers there, whose clock or counters may be behind the watermark, and that
+may lack the last commits of the old one. What is known of both travels in the table's commits, and each plan compares it with what the
+server says now.
 """
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -18,13 +20,18 @@ class TableIdentity:
         server: The only server on which `made` can be compared; "" = wherever the table is.
         exact: Another `made` is another table. If not, it may also be the same table, altered.
         number: InnoDB's number of the table on that server, which stays through what alters it in place; "" = not known.
+        origin: The server, or the cluster, by whose clocks and counters rows are stamped; "" = not known.
     """
 
     made: str = ""
     server: str = ""
     exact: bool = False
     number: str = ""
+    origin: str = ""
 
+
+OF_A_NUMBER: Final = "server_id "
+"""What the origin of a MariaDB begins with: servers that replicate from each other have different numbers, others may have the same."""
 
 NO_IDENTITY: Final = TableIdentity()
 """Of a table of which nothing is known, and of one whose rows no cursor follows."""
@@ -54,13 +61,36 @@ def compare_identity(recorded: TableIdentity, present: TableIdentity) -> Samenes
     return Sameness.SAME if recorded.number and recorded.number == present.number else Sameness.UNSURE
 
 
-def identity_after(recorded: TableIdentity, present: TableIdentity, *, whole: bool) -> TableIdentity:
+def has_moved(recorded: TableIdentity, present: TableIdentity) -> bool:
+    """True if rows are stamped by another server than the one that the watermark comes from; false where there is nothing to compare.
+
+    A MariaDB whose host and whose table's time both differ is another one under the same number. One of them alone is not enough: a server
+    in a container gets another host's name with each container, and a table is altered.
+    """
+    if not recorded.origin or not present.origin:
+        return False
+    if recorded.origin != present.origin:
+        return True
+    elsewhere = recorded.server != present.server and recorded.made != present.made and bool(recorded.made and present.made)
+    return elsewhere and _is_only_a_number(recorded) and _is_only_a_number(present)
+
+
+def _is_only_a_number(one: TableIdentity) -> bool:
+    """True for the table of a MariaDB that stamps its rows itself; replicas have the number of the server that they follow."""
+    return one.origin.startswith(OF_A_NUMBER) and one.server.endswith(f"/{one.origin.removeprefix(OF_A_NUMBER)}")
+
+
+def identity_after(recorded: TableIdentity, present: TableIdentity, *, whole: bool, accepted: bool = False) -> TableIdentity:
     """Returns the table that the lake stands for after an operation: what is suspected stays so until all rows were read or compared.
 
     Args:
         recorded: The one before it.
         present: The one that it reads.
         whole: It reads all rows, or compares all of their values.
+        accepted: Somebody has said that the server that answers now goes on where the other one ended.
     """
+    if has_moved(recorded, present) and not (whole or accepted):
+        return recorded
+    origin = present.origin or recorded.origin
     suspected = compare_identity(recorded, present) in (Sameness.OTHER, Sameness.UNSURE)
-    return recorded if suspected and not whole else present
+    return replace(recorded if suspected and not whole else present, origin=origin)

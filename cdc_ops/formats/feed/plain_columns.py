@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, labels_of, logical_type_of, trims_fractions
+from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.decode.json.encodings import Encoded, Encoding
 from cdc_ops.decode.json.layout import is_plain_name
@@ -49,10 +50,8 @@ def text_encoding(column: Column, zone: str, *, with_digits: bool) -> Encoded | 
     match logical:
         case _ if logical in _NUMBERS:
             return _number(column, logical)
-        case LogicalType.DECIMAL:
-            return Encoded(encoding=Encoding.DECIMAL, argument=digits)
-        case LogicalType.FLOAT:
-            return Encoded(encoding=Encoding.FLOATING, argument=digits)
+        case LogicalType.DECIMAL | LogicalType.FLOAT:
+            return Encoded(encoding=Encoding.DECIMAL if logical is LogicalType.DECIMAL else Encoding.FLOATING, argument=digits)
         case LogicalType.DATE:
             return Encoded(encoding=Encoding.DATE)
         case LogicalType.WALL_CLOCK:
@@ -62,6 +61,8 @@ def text_encoding(column: Column, zone: str, *, with_digits: bool) -> Encoded | 
             return None if ahead is None else Encoded(encoding=Encoding.MOMENT, argument=ahead)
         case LogicalType.TIME:
             return None if trims_fractions(column) else Encoded(encoding=Encoding.CLOCK, argument=fraction_digits(column))
+        case LogicalType.MOMENT_TEXT if DeclaredType.parse(column.source_type).base != "date":
+            return None  # the exact way gives its text the column's digits
         case _:
             padded = int(logical is LogicalType.PADDED_TEXT)
             return Encoded(encoding=Encoding.TEXT, argument=padded) if column.delta_type == "string" else None

@@ -22,6 +22,7 @@ from cdc_ops.formats.feed.format import Reading
 _EPOCH: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _DATE: Final = r"^\d{4}-\d\d-\d\d$"
 _DATE_TIME: Final = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?$"
+_PRINTED: Final = r"^(\d{4,6}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,6}))?$"
 _TIME: Final = r"^(-?)(\d{1,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?$"
 _TWO_TO_64: Final = "18446744073709551616"
 _TOO_HIGH: Final = f"{10**38:032X}"
@@ -126,6 +127,17 @@ def moment_text(column: Column, local: Expr) -> Expr:
     """Returns date and time as the source prints them."""
     seconds = F.date_format(local, "yyyy-MM-dd HH:mm:ss")
     return F.concat(seconds, _fraction(column, F.date_format(local, "SSSSSS")))
+
+
+def printed_moment(column: Column, text: Expr) -> Expr:
+    """Returns the text of a date or time with as many digits of a second as the source prints, however many were written: no text has two.
+
+    What is none, and what has a zone, stays as it is.
+    """
+    if DeclaredType.parse(column.source_type).base == "date":
+        return text
+    whole, fraction = (F.regexp_extract(text, _PRINTED, index) for index in (1, 2))
+    return F.when(text.rlike(_PRINTED), F.concat(whole, _fraction(column, F.rpad(fraction, 6, "0")))).otherwise(text)
 
 
 def time(column: Column, text: Expr) -> Reading:
@@ -271,6 +283,7 @@ def from_text(column: Column, text: Expr, zone: str) -> Reading:
         LogicalType.WALL_CLOCK: lambda: wall_clock(text),
         LogicalType.INSTANT: lambda: instant(text, zone or "UTC"),
         LogicalType.TIME: lambda: time(column, text),
+        LogicalType.MOMENT_TEXT: lambda: Reading(value=printed_moment(column, text)),
         LogicalType.PADDED_TEXT: lambda: Reading(value=F.rtrim(text)),
     }
     return readers.get(logical_type_of(column), lambda: Reading(value=text))()

@@ -20,7 +20,7 @@ from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.delta_log import LogState
 from cdc_ops.lake.log.statistics_text import statistics_beside_deleted_rows
 from cdc_ops.lake.spark import connect
-from cdc_ops.lake.spark.java import new_instance
+from cdc_ops.lake.spark.java import converters, new_instance, scala_object
 
 _UNDERSTOOD: Final = frozenset(
     (
@@ -76,7 +76,7 @@ class FileTransaction:
         self._session, self._operation = session, operation
         self._jvm: Any = session._jvm
         assert self._jvm is not None
-        self._none = _object(self._jvm.scala, "None$")
+        self._none = scala_object(self._jvm.scala, "None$")
         self._delta = self._jvm.org.apache.spark.sql.delta
         log = self._delta.DeltaLog.forTable(session._jsparkSession, operation.target.path)
         self._transaction = log.startTransaction(self._none, self._none)
@@ -144,7 +144,7 @@ class FileTransaction:
         }
         self._transaction.registerSQLMetrics(self._session._jsparkSession, _metrics(self._jvm, self._session, counts))
         self._act({"txn": number})
-        return int(self._transaction.commit(_converters(self._jvm).asScala(self._actions).toSeq(), operation))
+        return int(self._transaction.commit(converters(self._jvm).asScala(self._actions).toSeq(), operation))
 
     def _act(self, content: Mapping[str, Any]) -> None:
         self._actions.add(self._from_json(json.dumps(content)))
@@ -187,7 +187,7 @@ def commit_statistics(session: SparkSession, path: str, corrected: Callable[[int
         PySparkException: Delta found a conflict. A file that somebody has removed meanwhile must not come back.
     """
     jvm: Any = session._jvm
-    delta, none = jvm.org.apache.spark.sql.delta, _object(jvm.scala, "None$")
+    delta, none = jvm.org.apache.spark.sql.delta, scala_object(jvm.scala, "None$")
     transaction = delta.DeltaLog.forTable(session._jsparkSession, path).startTransaction(none, none)
     transaction.readWholeTable()
     entries = corrected(int(transaction.readVersion()))
@@ -195,9 +195,9 @@ def commit_statistics(session: SparkSession, path: str, corrected: Callable[[int
         actions = jvm.java.util.ArrayList()
         for entry in entries:
             actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
-        nothing = _converters(jvm).asScala(jvm.java.util.ArrayList()).toSeq()
+        nothing = converters(jvm).asScala(jvm.java.util.ArrayList()).toSeq()
         operation = getattr(delta, "DeltaOperations$ComputeStats")(nothing)  # by its name Delta does not count these files twice
-        transaction.commit(_converters(jvm).asScala(actions).toSeq(), operation)
+        transaction.commit(converters(jvm).asScala(actions).toSeq(), operation)
     return len(entries)
 
 
@@ -233,7 +233,7 @@ def _added(file: DataFile, now: int) -> dict[str, Any]:
 def _write(jvm: Any, none: Any, record: str, replaced: str = "") -> Any:
     """Returns what the commit says that it did: it added rows, or replaced those of a condition."""
     write = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Write")
-    partitions, some = jvm.scala.Some(_converters(jvm).asScala(jvm.java.util.ArrayList()).toSeq()), jvm.scala.Some
+    partitions, some = jvm.scala.Some(converters(jvm).asScala(jvm.java.util.ArrayList()).toSeq()), jvm.scala.Some
     mode = jvm.org.apache.spark.sql.SaveMode.Overwrite if replaced else jvm.org.apache.spark.sql.SaveMode.Append
     return write(mode, partitions, none, some(record), none, none, none, some(replaced) if replaced else none, none)
 
@@ -244,14 +244,5 @@ def _metrics(jvm: Any, session: SparkSession, counts: Mapping[str, int]) -> Any:
         metric = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(session._jsparkSession.sparkContext(), name)
         metric.set(value)
         found.put(name, metric)
-    immutable = _object(jvm.scala.collection.immutable, "Map$")
-    return getattr(immutable, "from")(_converters(jvm).asScala(found))
-
-
-def _converters(jvm: Any) -> Any:
-    return jvm.scala.jdk.javaapi.CollectionConverters
-
-
-def _object(package: Any, name: str) -> Any:
-    """Returns one of Scala's singletons."""
-    return getattr(getattr(package, name), "MODULE$")
+    immutable = scala_object(jvm.scala.collection.immutable, "Map$")
+    return getattr(immutable, "from")(converters(jvm).asScala(found))

@@ -10,6 +10,7 @@ from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, La
 from cdc_ops.core.operation.operation import app_id
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase
+from cdc_ops.core.pipeline.table_settings import CHANGE_FEED
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import TargetNotDeltaError
 from cdc_ops.lake.log.bounds import has_exact_bounds
@@ -73,9 +74,10 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
         foreign_app_ids=_foreign(state, ours, owner),
         columns=state.columns(),
         partition_by=tuple((state.metadata or {}).get("partitionColumns") or ()),
-        created_by_us=txn_version is None and trail is not None and trail.complete and not trail.changes,
+        created_by_us=trail is not None and trail.record is None and trail.complete and not trail.changes,
         foreign_changes=trail.changes if trail else (),
         exact_bounds=has_exact_bounds(state),
+        records_changes=state.property(CHANGE_FEED).lower() == "true",
     )
 
 

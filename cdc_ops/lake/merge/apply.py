@@ -41,7 +41,7 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
 
     The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in
     the table already, and would insert both where it is not. Whether the table stands where the operation was planned is checked by the
-    caller (`core.operation.table_state.check_base`).
+    caller (`core.operation.ledger_and_lake.check_base`).
 
     Args:
         operation: The frozen operation.

@@ -16,6 +16,7 @@ from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.operation.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
+from cdc_ops.lake.data_files.checked_write import WrittenRows
 from cdc_ops.lake.data_files.task_files import TaskFiles
 
 
@@ -33,6 +34,7 @@ class Batch:
         late: Late rows among them, for the commit's record.
         newly_deleted: Rows of the table that the batch marks as deleted (`deletes: soft`) and that are not yet, for the commit's record.
         files: How tasks write the rows that were read, without Spark; they are no longer the batch's once a step has changed its rows.
+        check: Receives the rows that an append or overwrite has written, before its commit; what it raises leaves the table as it is.
     """
 
     rows: DataFrame
@@ -43,6 +45,7 @@ class Batch:
     late: LateRows = NONE_LATE
     newly_deleted: int = 0
     files: TaskFiles | None = None
+    check: Callable[[WrittenRows], None] | None = None
 
 
 BatchStep = Callable[[Operation, Batch], Batch]

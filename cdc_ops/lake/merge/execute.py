@@ -22,6 +22,7 @@ from cdc_ops.core.operation.statement import (
 )
 from cdc_ops.core.schema.value_policies import NOTHING_NULLIFIED, NullifiedValues
 from cdc_ops.core.text import quoted
+from cdc_ops.lake.data_files.checked_write import COUNTED, CheckedWrite
 from cdc_ops.lake.data_files.commit import can_commit, commit_files, why_not_plain
 from cdc_ops.lake.data_files.key_search import NotSearchedError
 from cdc_ops.lake.data_files.task_files import NotWrittenError, TaskFiles
@@ -63,8 +64,6 @@ _PUSHED: Final = {
 
 Delta refuses a row to be inserted whose key is not among them.
 """
-_COUNTED: Final = {f"{_DELTA}.stats.collect": "true"}
-"""What a REPLACE wrote is counted by the statistics of its files (`lake.log.head`)."""
 _BITS_OF_A_KEY: Final = 24
 """At so many one key in 100,000 passes the filter that is not in the batch."""
 _ROWS_OF_A_FILE: Final = 50_000
@@ -126,6 +125,7 @@ def _execute_by_spark(
     names = (*plan.batch_columns, *(() if plan.deleted_flag or plan.versions else mark_names(rows)))
     rows = rows.select(*(quoted(name) for name in names))
     conf = {**idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq), USER_METADATA: record}
+    conf |= COUNTED if batch.check else {}
     nulled: Callable[[], NullifiedValues] = NullifiedValues
     with (
         _source(rows, plan, statement) as (source, settings),
@@ -139,14 +139,26 @@ def _execute_by_spark(
             session.sql(text(path_name(operation.target.path), view, plan)).collect()
         else:
             written, nulled = observe_marks(session.table(view), operation.source.schema)
-            writer = written.write.format("delta").mode(plan.mode.value)
-            if operation.apply.replaces_schema:  # the writer says what a replaced table is partitioned by
-                writer = writer.partitionBy(*operation.target.partition_by)
-            writer.option("overwriteSchema", str(operation.apply.replaces_schema).lower()).save(operation.target.path)
+            _write(operation, batch, written)
         committed = session.conf.get(_LAST_COMMIT, None)
         if committed is None:  # skipped: nobody counted
             return Executed(nulled=NullifiedValues(counted=not mark_names(rows)))
         return Executed(version=int(committed), nulled=nulled())
+
+
+def _write(operation: Operation, batch: Batch, rows: DataFrame) -> None:
+    """Appends rows, or overwrites the table with them; what has to be checked is checked before the commit, where that can be seen."""
+    plan, folder, session = batch.plan, operation.target.path, rows.sparkSession
+    # The writer says what a replaced table is partitioned by.
+    partition_by = operation.target.partition_by if operation.apply.replaces_schema else None
+    if batch.check and can_commit(session):
+        overwrites = plan.mode is ApplyMode.OVERWRITE
+        CheckedWrite(rows=rows, folder=folder, overwrites=overwrites, partition_by=partition_by, check=batch.check).run()
+        return
+    writer = rows.write.format("delta").mode(plan.mode.value)
+    if partition_by is not None:
+        writer = writer.partitionBy(*partition_by)
+    writer.option("overwriteSchema", str(partition_by is not None).lower()).save(folder)
 
 
 def appendable_files(operation: Operation, batch: Batch) -> TaskFiles | None:
@@ -175,7 +187,7 @@ def _source(rows: DataFrame, plan: MergePlan, statement: Statement) -> Iterator[
         yield rows, {}
     elif statement is Statement.REPLACE:
         with materialized(rows) as (kept, count):
-            yield kept.coalesce(-(-count // _ROWS_OF_A_FILE) or 1), {**_COMPUTED, **_COUNTED, **_PUSHED}
+            yield kept.coalesce(-(-count // _ROWS_OF_A_FILE) or 1), {**_COMPUTED, **COUNTED, **_PUSHED}
     else:  # in the parts that it has: behind a change of them Spark makes no bloom filter
         with materialized(rows.withColumn(_HERE, F.lit(1))) as (kept, count):
             yield kept.where(F.col(_HERE) == 1), {**_COMPUTED, **_LOOKED_UP, **_filter_size(count)}

@@ -62,7 +62,7 @@ def unstorable_partition(operation: Operation, failure: str) -> UnstorableValueE
         " '__HIVE_DEFAULT_PARTITION__' become NULL, a zero byte and a name of more than 255 bytes cannot be written, and times before the"
         " year 1 change. As a key, such a value would never be found again.",
         data="Nothing of this batch was written; the watermark stays.",
-        next=f"Remove {facts['column']!r} from 'partition_by' ('cluster_by' takes any text), then:"
+        next=f"Remove {facts['column']!r} from 'partition_by' ('cluster_by' takes any text); if the table has rows, then:"
         f" cdc-ops resync --pipeline {operation.pipeline} --table {operation.table} --mode full. Or repair the row at the source.",
     )
 

@@ -128,10 +128,14 @@ def _delete(spark: SparkSession, transaction: FileTransaction, search: KeySearch
 
 
 def _written(operation: Operation, wanted: Replacement) -> tuple[pa.Table, DataFile | None]:
-    """Writes the batch as one data file, in a task; returns the keys of its rows, and the file, None if there are no rows."""
-    indexed = frozenset(indexed_columns(operation))
-    task = partial(_write, folder=operation.target.path, keys=wanted.keys, indexed=indexed, codec=wanted.codec)
-    rows = wanted.rows.select(*(F.col(quoted(name)).cast(kind).alias(name) for name, kind in wanted.columns))
+    """Writes the batch as one data file, in a task; returns the keys of its rows, and the file, None if there are no rows.
+
+    The columns travel by number: PySpark takes the names of what goes to a task apart, and fails at a backtick.
+    """
+    indexed, names = frozenset(indexed_columns(operation)), [name for name, _ in wanted.columns]
+    task = partial(_write, folder=operation.target.path, names=names, keys=wanted.keys, indexed=indexed, codec=wanted.codec)
+    numbered = (F.col(quoted(name)).cast(kind).alias(f"c{number}") for number, (name, kind) in enumerate(wanted.columns))
+    rows = wanted.rows.select(*numbered)
     answers = answers_of(rows.coalesce(1).mapInArrow(task, _SHAPE))
     if not answers:
         return wanted.keys.empty_table(), None
@@ -140,12 +144,13 @@ def _written(operation: Operation, wanted: Replacement) -> tuple[pa.Table, DataF
 
 
 def _write(
-    batches: Iterator[pa.RecordBatch], folder: str, keys: pa.Schema, indexed: frozenset[str], codec: str
+    batches: Iterator[pa.RecordBatch], folder: str, names: list[str], keys: pa.Schema, indexed: frozenset[str], codec: str
 ) -> Iterator[pa.RecordBatch]:
     written = list[pa.Table]()
 
     def passing() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for numbered in batches:
+            batch = numbered.rename_columns(names)
             written.append(pa.Table.from_batches([batch]).select(keys.names).cast(keys))
             yield batch
 

@@ -31,3 +31,13 @@ def new_instance(jvm: Any, source: Traversable, beside: Any) -> Any:
             compiler.cook(source.read_text(encoding="utf-8"))
             _CLASSES[jvm, name] = compiler.getClassLoader().loadClass(name)
         return _CLASSES[jvm, name].newInstance()
+
+
+def scala_object(package: Any, name: str) -> Any:
+    """Returns one of Scala's singletons, as `None$`."""
+    return getattr(getattr(package, name), "MODULE$")
+
+
+def converters(jvm: Any) -> Any:
+    """Returns what makes collections of Java ones of Scala, and the other way round."""
+    return jvm.scala.jdk.javaapi.CollectionConverters

@@ -48,12 +48,12 @@ def alter_table(spark: SparkSession, operation: Operation, state: LogState) -> t
         Name and type of the columns that the table has then.
     """
     if operation.apply.replaces_schema:
-        _prepare_replacement(spark, operation, state)
+        prepare_replacement(spark, operation, state)
         return state.columns()
     for change in operation.apply.schema_changes:
         statement = _statement(change, {name.lower(): canonical_type(kind) for name, kind in state.columns()})
         if statement is not None:
-            _enable(spark, operation.target.path, _needed(change, state), state)
+            enable(spark, operation.target.path, _needed(change, state), state)
             spark.sql(f"ALTER TABLE {path_name(operation.target.path)} {statement}")
             state = _newest(operation.target.path)
     return state.columns()
@@ -73,7 +73,7 @@ def record_changes(spark: SparkSession, operation: Operation, state: LogState) -
         wanted[EVENT_HISTORY] = chosen[EVENT_HISTORY]
     wanted |= retention_properties(chosen)
     try:
-        _enable(spark, operation.target.path, wanted, state)
+        enable(spark, operation.target.path, wanted, state)
     except AnalysisException as error:
         raise ConfigError(
             f"The Delta table {operation.target.path} of {operation.table} cannot record a change feed.",
@@ -106,7 +106,7 @@ def follow_clustering(spark: SparkSession, operation: Operation, stored: tuple[t
     if indexed := listed_columns(state.property(INDEXED)):
         known = {name.lower() for name in indexed}
         more = [name for name in wanted if name.lower() not in known]
-        _enable(spark, operation.target.path, {INDEXED: column_list([*indexed, *more])} if more else {}, state)
+        enable(spark, operation.target.path, {INDEXED: column_list([*indexed, *more])} if more else {}, state)
     spark.sql(f"ALTER TABLE {path_name(operation.target.path)} CLUSTER BY ({', '.join(map(quoted, wanted))})")
 
 
@@ -156,10 +156,15 @@ def _feature(state: LogState) -> dict[str, str]:
     return {} if any(canonical_type(kind) == MOMENT for _, kind in state.columns()) else {NTZ: "supported"}
 
 
-def _prepare_replacement(spark: SparkSession, operation: Operation, state: LogState) -> None:
-    """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise."""
+def prepare_replacement(spark: SparkSession, operation: Operation, state: LogState) -> None:
+    """Takes columns that the new generation lacks out of those that have statistics: Delta refuses to replace the schema otherwise.
+
+    Names and types that need a feature of Delta's get it.
+    """
     if any(canonical_type(column.delta_type) == MOMENT for column in operation.source.schema.columns):
-        _enable(spark, operation.target.path, _feature(state), state)
+        enable(spark, operation.target.path, _feature(state), state)
+    if any(SPECIAL & set(column.name) for column in operation.source.schema.columns) and state.property(MAPPING) in {"", "none"}:
+        enable(spark, operation.target.path, {MAPPING: "name"}, state)
     indexed = listed_columns(state.property(INDEXED))
     kept = {column.name.lower() for column in operation.source.schema.columns if has_statistics(column.delta_type)}
     kept -= {name.lower() for name in operation.target.partition_by}
@@ -170,7 +175,8 @@ def _prepare_replacement(spark: SparkSession, operation: Operation, state: LogSt
     spark.sql(f"ALTER TABLE {path_name(operation.target.path)} {change}")
 
 
-def _enable(spark: SparkSession, path: str, wanted: dict[str, str], state: LogState) -> None:
+def enable(spark: SparkSession, path: str, wanted: dict[str, str], state: LogState) -> None:
+    """Sets those of some properties that a table does not have yet."""
     missing = {name: value for name, value in wanted.items() if state.property(name) != value}
     if missing:
         listed = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(missing.items()))

@@ -8,17 +8,31 @@ from typing import Final
 import delta.exceptions  # noqa: F401 - installs the conversion of Delta's conflict exceptions, all of which live in it
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.schema.type_widening import canonical_type
+from cdc_ops.core.schema.unsigned_bigints import NARROW, WIDE
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
 from cdc_ops.lake.log.bounds import EXACT_BOUNDS, has_exact_bounds
 from cdc_ops.lake.log.data_files import read_rows, read_sizes
 from cdc_ops.lake.log.delta_log import DeltaLog, LogState
-from cdc_ops.lake.log.head import OWNER_PIPELINE, OWNER_TABLE, check_empty
+from cdc_ops.lake.log.head import OWNER_PIPELINE, OWNER_TABLE, check_empty, read_head
+from cdc_ops.lake.spark.session import idempotent_write, private_session
 from cdc_ops.lake.sql_text import path_name, text_literal
-from cdc_ops.lake.table.alter import INDEXED, SPECIAL, alter_table, follow_clustering, record_changes, retention_properties
+from cdc_ops.lake.table.alter import (
+    INDEXED,
+    SPECIAL,
+    alter_table,
+    enable,
+    follow_clustering,
+    prepare_replacement,
+    record_changes,
+    retention_properties,
+)
 from cdc_ops.lake.table.bounds import correct_bounds
 from cdc_ops.lake.table.columns import check_columns, column_list, has_statistics
 
@@ -66,11 +80,67 @@ def ensure_table(spark: SparkSession, operation: Operation) -> EnsuredTable:
     owner = (state.property(OWNER_PIPELINE), state.property(OWNER_TABLE))
     if owner != (operation.pipeline, str(operation.table)):
         raise _foreign_error(operation, owner)
+    _check_stored(operation, state)
     _follow(spark, operation, state)
     with translated_conflicts(f"the correction of bounds before operation {operation.op_seq} of {operation.table}"):
         corrected = 0 if has_exact_bounds(state) else correct_bounds(spark, operation.target.path)
     stored = tuple((state.metadata or {}).get("partitionColumns") or ())
     return EnsuredTable(partition_by=operation.target.partition_by if operation.apply.replaces_schema else stored, corrected=corrected)
+
+
+def _check_stored(operation: Operation, state: LogState) -> None:
+    """Refuses properties that somebody has set to the table itself, and that the pipeline file would not be allowed."""
+    for name, why in _RESERVED.items():
+        if state.property(name).lower() not in ("", "false"):
+            unset = f"ALTER TABLE {path_name(operation.target.path)} UNSET TBLPROPERTIES ('{name}')"
+            raise _reserved_property(operation, f"is set on {operation.target.path}", name, why, unset)
+
+
+def _reserved_property(operation: Operation, where: str, name: str, why: str, remedy: str) -> ConfigError:
+    return ConfigError(
+        f"Table {operation.table}: cdc-ops does not allow the property {name}, which {where}.",
+        why=f"{why}.",
+        data="Nothing was read or written; the watermark stays.",
+        next=remedy,
+    )
+
+
+def make_first_table(spark: SparkSession, operation: Operation) -> None:
+    """Makes the table of a first batch. One that an earlier try left without a row becomes what this operation needs.
+
+    What stopped that try is often settled by other columns, types, keys or partitions. The table takes the number before the operation's
+    with it: a try of an operation that was given up can commit no more (`steps.plan` gives such a first load a new number).
+
+    Raises:
+        LakeConflictError: another writer committed meanwhile; nothing was written.
+        CdcError: as for `ensure_table`.
+    """
+    path, log = operation.target.path, DeltaLog(operation.target.path)
+    if log.newest() is None:
+        ensure_table(spark, operation)
+        return
+    if (operation.before.watermark, operation.before.snapshot) != (None, None):
+        return
+    head = read_head(path, operation.pipeline, operation.table)
+    if head is None or not head.created_by_us or _has_layout(operation, head):
+        return
+    prepare_replacement(spark, operation, log.state(head.version))
+    conf = idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq - 1)
+    with private_session(spark, conf) as session, translated_conflicts(f"the replacement of the empty table of {operation.table}"):
+        columns = (F.lit(None).cast(kind).alias(name) for name, kind in _columns(operation))
+        writer = session.range(0).select(*columns).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer.partitionBy(*operation.target.partition_by).save(path)
+        enable(session, path, creation_properties(operation), log.state(log.newest() or 0))
+
+
+def _has_layout(operation: Operation, head: LakeHead) -> bool:
+    """True if an empty table has the columns and partitions of an operation; one that is too narrow is widened as any other is."""
+    pairs = [
+        (stored.lower() == wanted.lower(), canonical_type(kind), canonical_type(needed))
+        for (stored, kind), (wanted, needed) in zip(head.columns, _columns(operation), strict=False)
+    ]
+    alike = all(named and (kind == needed or (kind, needed) == (NARROW, WIDE)) for named, kind, needed in pairs)
+    return alike and len(head.columns) == len(_columns(operation)) and head.partition_by == operation.target.partition_by
 
 
 def _follow(spark: SparkSession, operation: Operation, state: LogState) -> None:
@@ -103,12 +173,8 @@ def creation_properties(operation: Operation) -> dict[str, str]:
     """
     for name, why in _RESERVED.items():
         if any(name.lower() == key.lower() for key, _ in operation.target.properties):
-            raise ConfigError(
-                f"Table {operation.table}: cdc-ops does not allow the property {name}.",
-                why=f"Because {why}.",
-                data="Nothing was read or written.",
-                next=f"Remove {name} from 'properties' in the pipeline file.",
-            )
+            remedy = f"Remove {name} from 'properties' in the pipeline file."
+            raise _reserved_property(operation, "'properties' sets", name, why, remedy)
     defaults = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
     if indexed := indexed_columns(operation):
         defaults[INDEXED] = column_list(indexed)
@@ -167,14 +233,17 @@ def _create(spark: SparkSession, operation: Operation) -> None:
         raise _creation_error(operation, error) from error
 
 
-def _create_statement(operation: Operation) -> str:
+def _columns(operation: Operation) -> list[tuple[str, str]]:
     marker = [(operation.apply.deleted_column, "boolean")] if operation.apply.deleted_column else []
-    named = [
+    return [
         *((column.name, column.delta_type) for column in operation.source.schema.columns),
         *marker,
         *operation.apply.stored_as.columns(operation.apply.deleted_column),
     ]
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in named)
+
+
+def _create_statement(operation: Operation) -> str:
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in _columns(operation))
     properties = ", ".join(
         f"{text_literal(name)} = {text_literal(value)}" for name, value in sorted(creation_properties(operation).items())
     )

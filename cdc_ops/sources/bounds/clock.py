@@ -21,7 +21,7 @@ METHOD_WRITERS: Final = "oldest-writer"
 METHOD_OVERLAP: Final = "clock-overlap"
 METHOD_REPLICA: Final = "replica-lag"
 
-_SHARE_SECONDS: Final = 1.0
+SHARE_SECONDS: Final = 1.0
 """A bound stays true for ever; the tables of one run share an observation that is not older than this."""
 
 _NOTHING_TO_HOLD: Final = (
@@ -67,6 +67,10 @@ class Probe(Protocol):
 
     def server(self) -> tuple[str, datetime]:
         """Returns the server's identity, and a time (UTC) not before its start."""
+        ...
+
+    def origin(self) -> str:
+        """Returns who stamps the rows that are read here, as long as it is the same; "" if that is unknown."""
         ...
 
     def running(self) -> int:
@@ -135,7 +139,7 @@ class ClockBound:
         """Returns the bound as a value of the cursor's lead column, rounded down to the column's precision."""
         clock, warnings = self._wall_clock(request.cursor)
         last = self._last
-        if last is not None and request.since is not None and time.monotonic() - last.at < _SHARE_SECONDS:
+        if last is not None and request.since is not None and time.monotonic() - last.at < SHARE_SECONDS:
             shared = self._bound(request, last, clock, warnings)
             if request.cursor.order(shared.value) > request.cursor.order(request.since):
                 return shared

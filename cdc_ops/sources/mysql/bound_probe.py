@@ -8,7 +8,7 @@ from cdc_ops.sources.bounds.activity import ReplicaState, ServerActivity, Writer
 from cdc_ops.sources.mysql.catalog import Catalog
 from cdc_ops.sources.mysql.nodes import observe_nodes
 from cdc_ops.sources.mysql.open_transactions import CACHE_SECONDS, observe, server_start
-from cdc_ops.sources.mysql.replica import replica_state
+from cdc_ops.sources.mysql.replica import replica_origin, replica_state
 from cdc_ops.sources.mysql.session import MySQLSession
 from cdc_ops.sources.mysql.topology import read_topology, wait_for_group
 from cdc_ops.sources.topology import Topology, Writes
@@ -65,6 +65,12 @@ class MySQLProbe:
     def topology(self) -> Topology:
         """Returns what the server is a part of."""
         return read_topology(self._session)
+
+    def origin(self) -> str:
+        """Returns who stamps the rows that are read here: this server, the one that it follows, or its cluster; "" if that is unknown."""
+        found = self.topology()
+        is_alone = found.origin and found.writes is Writes.HERE and not found.view
+        return replica_origin(self._session, found.origin) if is_alone else found.origin
 
     def server(self) -> tuple[str, datetime]:
         """Returns the server's own identity, and its start rounded up to whole seconds."""

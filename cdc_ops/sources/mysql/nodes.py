@@ -6,8 +6,9 @@ What is open on a node is listed by that node only. So each is asked, by a sessi
 2. of each the clock, then its writers;
 3. the views again: nobody has joined, left or changed its state, else it begins again.
 
-The bound is the least of all, less the skew that clocks may have. A row below it was written by a transaction that had ended when its node
-was listed: it is rolled back, or ordered in the cluster before any read that waits for all that is ordered (session.py: causal wait).
+The bound is the least of all clocks, this machine's among them, less the skew that clocks may have. A row below it was written by a
+transaction that had ended when its node was listed: it is rolled back, or ordered in the cluster before any read that waits for all that is
+ordered (session.py: causal wait).
 """
 
 import time
@@ -25,7 +26,7 @@ from cdc_ops.sources.sql.session import NOTHING
 from cdc_ops.sources.topology import Topology, Writes
 
 SKEW: Final = timedelta(seconds=2)
-"""How far the clocks of nodes may be apart, also that of a node that joins later; the bound stays that far behind."""
+"""How far the clock of a node may be from that of this machine, also of a node that joins later; the bound stays that far behind both."""
 
 _ATTEMPTS: Final = 3
 
@@ -41,10 +42,10 @@ def observe_nodes(sessions: Sequence[MySQLSession]) -> ServerActivity:
         SourceUnreachableError: members come and go.
     """
     for _ in range(_ATTEMPTS):
-        before = _views(sessions)
+        before, local = _views(sessions), datetime.now(UTC)
         activities = [_observed(session) for session in sessions]
         if _views(sessions) == before:
-            return merge(activities, [session.place for session in sessions])
+            return merge(activities, [session.place for session in sessions], local)
     raise SourceUnreachableError(
         f"Members of the cluster at {sessions[0].place} join or leave while they are asked who still writes.",
         data=NOTHING,
@@ -52,12 +53,21 @@ def observe_nodes(sessions: Sequence[MySQLSession]) -> ServerActivity:
     )
 
 
-def merge(activities: Sequence[ServerActivity], places: Sequence[str]) -> ServerActivity:
-    """Returns the activity of a cluster from those of its nodes: the earliest clock, less the skew, and the writers of all."""
+def merge(activities: Sequence[ServerActivity], places: Sequence[str], local: datetime) -> ServerActivity:
+    """Returns the activity of a cluster from those of its nodes: the earliest clock, less the skew, and the writers of all.
+
+    The nodes that are here are below no clock of their own. A node that joins later may be as far behind this machine as any may, however
+    far ahead the others are; so the clock of this machine counts, too.
+
+    Args:
+        activities: Of each node.
+        places: Where they are.
+        local: The clock of this machine before the first was asked.
+    """
     blind = next((one for one in activities if not one.complete), None)
     writers = [_at(writer, place) for one, place in zip(activities, places, strict=True) for writer in one.writers]
     return ServerActivity(
-        now=min(one.now for one in activities) - SKEW,
+        now=min(local, *(one.now for one in activities)) - SKEW,
         writers=tuple(writers) if blind is None else (),
         complete=blind is None,
         account=(blind or activities[0]).account,
@@ -72,15 +82,34 @@ def _at(writer: Writer, place: str) -> Writer:
 def _observed(session: MySQLSession) -> ServerActivity:
     begun, local = time.monotonic(), datetime.now(UTC)
     clock = session.row("SELECT UTC_TIMESTAMP(6) AS now")["now"].replace(tzinfo=UTC)
-    error = abs(clock - local) - timedelta(seconds=time.monotonic() - begun)
-    if error > SKEW:
-        raise SourceError(
-            f"The clock of the node {session.place} differs by {error.total_seconds():.1f} s from the clock of this machine.",
-            why="Rows are stamped by the clock of the node that writes; a bound over several nodes holds only if their clocks agree.",
-            data=NOTHING,
-            next=f"Set the clocks of all nodes and of this machine by NTP; they may be {SKEW.total_seconds():g} s apart.",
-        )
+    check_clock(session.place, clock, local, timedelta(seconds=time.monotonic() - begun))
     return observe(session)
+
+
+def check_clock(place: str, clock: datetime, asked: datetime, took: timedelta) -> None:
+    """Refuses a node whose clock is surely too far from that of this machine: it was read at some time within the round trip.
+
+    Args:
+        place: Where the node is.
+        clock: Its clock.
+        asked: This machine's clock when it was asked.
+        took: The round trip.
+
+    Raises:
+        SourceError: it is.
+    """
+    behind, ahead = asked - clock, clock - asked - took
+    if max(behind, ahead) <= SKEW:
+        return
+    further = " Rows that it has stamped may be below the watermark: once the clocks agree, run 'cdc-ops reconcile --rows'."
+    raise SourceError(
+        f"The clock of the node {place} is {max(behind, ahead).total_seconds():.1f} s {'behind' if behind > ahead else 'ahead of'} the"
+        " clock of this machine.",
+        why="Rows are stamped by the clock of the node that writes; a bound over several nodes holds only if their clocks agree.",
+        data=NOTHING,
+        next=f"Set the clocks of all nodes and of this machine by NTP; they may be {SKEW.total_seconds():g} s apart."
+        + (further if behind > ahead else ""),
+    )
 
 
 def _views(sessions: Sequence[MySQLSession]) -> list[str]:

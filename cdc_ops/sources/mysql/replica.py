@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from cdc_ops.core.schema.table_identity import OF_A_NUMBER
 from cdc_ops.errors import SourceError, SourceUnreachableError
 from cdc_ops.sources.bounds.activity import ReplicaState
 from cdc_ops.sources.mysql.session import MySQLSession
@@ -16,11 +17,34 @@ def replica_state(session: MySQLSession) -> ReplicaState | None:
     """
     rows = replica_status(session)
     if rows is None:
-        read_only = session.row("SELECT @@global.read_only AS read_only")["read_only"]
-        return ReplicaState(lag=timedelta(0), certain=False) if int(read_only) else None
+        return ReplicaState(lag=timedelta(0), certain=False) if read_only(session) else None
     if not rows:
         return None
     return ReplicaState(lag=max(replica_lag(session, row) for row in rows) + timedelta(seconds=1))
+
+
+def read_only(session: MySQLSession) -> bool:
+    """True if clients may not write to the server."""
+    # MariaDB 12 prints OFF, ON, NO_LOCK or NO_LOCK_NO_ADMIN.
+    return str(session.row("SELECT @@global.read_only AS read_only")["read_only"]).upper() not in ("0", "OFF")
+
+
+def replica_origin(session: MySQLSession, itself: str) -> str:
+    """Returns who stamps the rows of a server: those that it follows, else the server itself; "" if the user may not see whether it does.
+
+    Args:
+        session: The connection.
+        itself: The server's own identity.
+    """
+    rows = replica_status(session)
+    if rows is None:
+        return "" if read_only(session) else itself
+    return " ".join(sorted({_followed(row) for row in rows})) if rows else itself
+
+
+def _followed(row: Row) -> str:
+    number = row.get("source_server_id", row.get("master_server_id")) or 0
+    return str(row.get("source_uuid", row.get("master_uuid")) or (f"{OF_A_NUMBER}{number}" if int(number) else ""))
 
 
 def replica_status(session: MySQLSession) -> list[Row] | None:

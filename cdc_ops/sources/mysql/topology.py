@@ -6,7 +6,7 @@ from cdc_ops.sources.mysql.session import MySQLSession
 from cdc_ops.sources.topology import GroupMember, MySQLFacts, Topology, mysql_topology
 
 _NAMES: Final = (
-    *("version", "version_comment", "server_uuid", "super_read_only", "innodb_read_only", "aurora_version"),
+    *("version", "version_comment", "server_uuid", "server_id", "super_read_only", "innodb_read_only", "aurora_version"),
     *("wsrep_on", "group_replication_group_name", "group_replication_single_primary_mode"),
 )
 _VARIABLES: Final = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({', '.join(repr(name) for name in _NAMES)})"

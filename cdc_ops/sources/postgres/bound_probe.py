@@ -26,6 +26,13 @@ _PART_OF: Final = """
       (SELECT COALESCE(string_agg(subname, ' '), '') FROM pg_subscription AS s JOIN pg_database AS d ON d.oid = s.subdbid
        WHERE d.datname = current_database() AND s.subenabled) AS subscriptions"""
 
+_ORIGIN: Final = """
+    SELECT s.system_identifier AS number, CASE WHEN pg_is_in_recovery()
+      THEN GREATEST(c.timeline_id, r.min_recovery_end_timeline, (SELECT received_tli FROM pg_stat_wal_receiver))
+      ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END AS timeline
+    FROM pg_control_system() AS s, pg_control_checkpoint() AS c, pg_control_recovery() AS r"""
+"""What the server has in its control file may be some minutes old, so a primary is asked for the name of its log instead."""
+
 _ROLE_ZONES: Final = """
     SELECT DISTINCT split_part(setting, '=', 2) AS zone FROM pg_db_role_setting AS s CROSS JOIN LATERAL unnest(s.setconfig) AS setting
     WHERE lower(split_part(setting, '=', 1)) = 'timezone'
@@ -83,6 +90,17 @@ class PostgresProbe:
                 is_standby=row["standby"],
             )
         )
+
+    def origin(self) -> str:
+        """Returns the cluster's number and its timeline, which each promotion of a standby raises; a standby has those of its primary.
+
+        Returns:
+            "" if the user may not see them, and for what is no single server.
+        """
+        if self.topology() != Topology():
+            return ""  # of Aurora, too: its instances have one storage, so that a failover loses no commit
+        rows = self._session.rows_if_allowed(_ORIGIN)
+        return f"{rows[0]['number']}/{rows[0]['timeline']}" if rows else ""
 
     def server(self) -> tuple[str, datetime]:
         """Returns the server's start, to the microsecond, which no other server shares."""

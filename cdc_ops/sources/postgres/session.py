@@ -27,6 +27,8 @@ APPLICATION: Final = "cdc-ops"
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _OPTIONS: Final = ("sslmode", "sslrootcert")
 
+_LOOKS: Final = 3
+
 _TABLE: Final = frozenset(("3D000", "3F000", "42P01", "42703"))
 _CHARACTERS: Final = frozenset(("22021", "22P05"))
 _BUSY: Final = frozenset(("53000", "53200", "53300", "53400"))
@@ -109,9 +111,50 @@ class PostgresSession(SqlSession):
         if found := {str(row.name): str(row.setting) for row in connection.exec_driver_sql(REFUSED)}:
             why = "; ".join(f"{name}: {why_forbidden(name)}" for name in sorted(found))
             raise not_held(self.place, tuple(f"{name} = {value}" for name, value in sorted(found.items())), why)
+        driver: Any = connection.connection.dbapi_connection
+        # What only speaks Postgres' language may have no numbers, and say -1 or 0 to all.
+        if (mine := _backend(connection)) > 0 and mine != driver.info.backend_pid:
+            self._check_pooler(connection, mine)
+
+    def _check_pooler(self, connection: Connection, mine: int) -> None:
+        """Refuses a pooler that gives the server's session of an idle client to the next one.
+
+        It greets with a number of its own; that of the server's session then says whether two clients have one session, or one has two.
+
+        Raises:
+            SourceError: it does.
+        """
+        with self._engine.connect() as second:
+            asked = [(_backend(second), _backend(connection)) for _ in range(_LOOKS)]
+        if lends_sessions((mine, *(own for _, own in asked)), tuple(other for other, _ in asked)):
+            raise SourceError(
+                f"The connection to {self.place} leads through a pooler that lends out the server's sessions by transactions.",
+                why="What a session sets (its time zone, its isolation, that no rows are hidden) holds for the server's session that"
+                " happens to run it, and the next statement may run in another.",
+                data=NOTHING,
+                next="Connect to the server itself, or to a pool that keeps a session for each client (pgbouncer: pool_mode = session).",
+            )
 
     def _lacks_privilege(self, error: exc.DBAPIError) -> bool:
         return error_state(error) == "42501"
+
+
+def _backend(connection: Connection) -> int:
+    """Returns the number of the server's session that runs this statement."""
+    return int(connection.exec_driver_sql("SELECT pg_catalog.pg_backend_pid()").scalar_one())
+
+
+def lends_sessions(mine: tuple[int, ...], others: tuple[int, ...]) -> bool:
+    """True if a client was given several sessions of the server, or one that another client had while both were connected.
+
+    Args:
+        mine: The numbers of the sessions that ran the statements of a client.
+        others: Those of another client at the same time.
+
+    >>> lends_sessions((7, 7), (8, 8)), lends_sessions((7, 7), (8, 7)), lends_sessions((7, 9), (8, 8))
+    (False, True, True)
+    """
+    return len(set(mine)) > 1 or not set(mine).isdisjoint(others)
 
 
 def error_state(error: BaseException) -> str:

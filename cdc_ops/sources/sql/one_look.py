@@ -39,7 +39,9 @@ _LARGE: Final = 100_000
 """Rows of a table that is read whole by a question, at most: a statement waits for the slowest of its tables."""
 
 _NUMBER: Final = "cdc_question"
-_ANSWERED: Final = frozenset(("config", "traits", "cursor", "window_predicate", "null_predicate", "checksum", "undigestible", "literal"))
+_ANSWERED: Final = frozenset(
+    ("config", "traits", "origin", "cursor", "window_predicate", "null_predicate", "checksum", "undigestible", "literal")
+)
 """What a plan may use of the source besides what `_LookSource` has itself; the answers of these wait, or need no answer."""
 
 
@@ -192,6 +194,7 @@ class SharedProbe:
         self._replica = probe.replica()
         self._seen = probe.observe()
         self._zone: tuple[str, bool] | None = None
+        self._origin: str | None = None
         self._walls: dict[tuple[datetime, ...], tuple[datetime, ...]] = {}
 
     def now(self) -> datetime:
@@ -209,6 +212,12 @@ class SharedProbe:
     def topology(self) -> Topology:
         """Returns what the server is a part of."""
         return self._probe.topology()
+
+    def origin(self) -> str:
+        """Returns who stamps the rows; asks once."""
+        if self._origin is None:
+            self._origin = self._probe.origin()
+        return self._origin
 
     def zone(self) -> tuple[str, bool]:
         """Returns the zone of new sessions; asks once."""

@@ -21,6 +21,7 @@ from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import Buckets, cut
+from cdc_ops.core.schema.table_identity import has_moved
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import widened_schema
 from cdc_ops.errors import RequestError, SourceTableError
@@ -49,7 +50,9 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
             data="Nothing was read or written.",
             next="Let a scheduled run complete the snapshot first: it reads all rows anyway.",
         )
-    strength, why = compare_level(request.source, source_table, request.run.strength)
+    # Keys that are the same say nothing of commits that another server has lost.
+    needed = CompareLevel.ROWS if has_moved(request.state.identity, source_table.identity) else None
+    strength, why = compare_level(request.source, source_table, request.run.strength or needed)
     now = request.source.now()
     slices = request.slices("")
     guard = DeleteGuard(

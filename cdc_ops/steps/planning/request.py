@@ -22,7 +22,6 @@ from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_r
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import CHANGE_FEED, Method
 from cdc_ops.core.reconcile.diff import CompareLevel
-from cdc_ops.core.schema.table_identity import identity_after
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.sources.base import Source
@@ -30,6 +29,7 @@ from cdc_ops.sources.chunks.chunks import ChunkSize
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.archive.scan import ArchiveScan
 from cdc_ops.steps.query.connection_limit import at_most
+from cdc_ops.steps.table.identity import settled_identity
 from cdc_ops.steps.table.layout import layout_columns
 from cdc_ops.steps.table.previous_keys import before_columns
 from cdc_ops.steps.table.source_table import SourceTable
@@ -150,7 +150,7 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
             cursor=source_table.cursor,
             hidden=source_table.hidden,
             fingerprint=source_table.fingerprint,
-            identity=identity_after(state.identity, source_table.identity, whole=_is_whole(request.run, read)),
+            identity=settled_identity(request.source, source_table, state, request.run, whole=_is_whole(request.run, read)),
         ),
         before=state.progress.position,
         after=state.progress.position,
@@ -238,6 +238,14 @@ def window_read(request: TableRequest, window: Window) -> WindowRead | None:
 
 
 def whole_landing(request: TableRequest) -> Landing:
-    """Returns how a whole table lands: directly in Delta if its primary key guarantees unique keys, else staged and checked first."""
-    checked = request.source_table.config.settings.order.bad_records is OnBadRecord.QUARANTINE
-    return Landing.DIRECT if request.source_table.keys_are_primary and not checked else Landing.STAGED
+    """Returns how a whole table lands: directly in Delta if its keys are unique, else staged and checked first.
+
+    A Spark server lets nobody look at what was written before it is committed: there rows are staged, and looked at where they landed.
+    """
+    direct = has_unique_keys(request) and not request.source_table.pipeline.spark.connect
+    return Landing.DIRECT if direct else Landing.STAGED
+
+
+def has_unique_keys(request: TableRequest) -> bool:
+    """True if the primary key of a table guarantees that no key comes twice among its rows, and none is set aside."""
+    return request.source_table.keys_are_primary and request.source_table.config.settings.order.bad_records is not OnBadRecord.QUARANTINE

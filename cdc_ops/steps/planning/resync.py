@@ -15,7 +15,7 @@ from cdc_ops.core.schema.schema_evolution import only_columns
 from cdc_ops.errors import RequestError
 from cdc_ops.steps.planning.log import draft_replay, position_after_resync
 from cdc_ops.steps.planning.quarantine_retry import draft_quarantine_retry
-from cdc_ops.steps.planning.request import Draft, TableRequest, draft_window, new_operation, whole_landing
+from cdc_ops.steps.planning.request import Draft, TableRequest, draft_window, has_unique_keys, new_operation, whole_landing
 
 
 def draft_reread(request: TableRequest) -> Draft:
@@ -138,13 +138,14 @@ def _full(request: TableRequest) -> Draft:
     planned_at = request.source.now()
     read = ChunkRead(slices=request.slices(""), expected_rows=request.source_table.schema.approximate_rows)
     operation = new_operation(request, OperationKind.RESYNC, planned_at, read)
-    # The source is read completely, and what was read is counted, before it replaces a table. Deleted rows that the lake keeps are not at
-    # the source, and are put among those that are.
-    unique = request.source_table.config.settings.apply.deletes is Deletes.HARD and whole_landing(request) is Landing.DIRECT
+    # What was read is counted before it replaces a table: where it landed, or as files that no commit names yet. Deleted rows that the
+    # lake keeps are not at the source, and are put among those that are.
+    unique = request.source_table.config.settings.apply.deletes is Deletes.HARD and has_unique_keys(request)
+    landing = whole_landing(request) if unique else Landing.STAGED
     operation = replace(
         operation,
         generation=request.state.generation + 1,
         after=replace(operation.after, archive=position_after_resync(request) if follows else request.state.progress.archive),
-        apply=replace(operation.apply, mode=ApplyMode.OVERWRITE, landing=Landing.STAGED, unique_keys=unique, replaces_schema=True),
+        apply=replace(operation.apply, mode=ApplyMode.OVERWRITE, landing=landing, unique_keys=unique, replaces_schema=True),
     )
     return Draft(operations=(operation,))

@@ -13,7 +13,7 @@ from cdc_ops.sources.chunks.chunks import Chunk
 from cdc_ops.steps.planning.late_rows import next_range_checksum
 from cdc_ops.steps.planning.null_cursors import null_cursor_checksum
 from cdc_ops.steps.planning.reconcile import observed_bound
-from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation, whole_landing
+from cdc_ops.steps.planning.request import Draft, TableRequest, has_unique_keys, new_operation, whole_landing
 
 
 def remaining_rows_condition(progress: SnapshotProgress) -> str:
@@ -64,7 +64,10 @@ def draft_snapshot(request: TableRequest) -> Draft:
             before=replace(operation.before, snapshot=before if before.done else None),
             after=replace(operation.after, watermark=watermark, snapshot=after, fresh_at=fresh_at),
             apply=replace(
-                operation.apply, mode=ApplyMode.MERGE if source_table.reads_changes else ApplyMode.APPEND, landing=whole_landing(request)
+                operation.apply,
+                mode=ApplyMode.MERGE if source_table.reads_changes else ApplyMode.APPEND,
+                landing=whole_landing(request),
+                unique_keys=has_unique_keys(request),
             ),
         )
         operations.append(operation)

@@ -17,7 +17,7 @@ def layout_columns(source_table: SourceTable, setting: Layout) -> tuple[str, ...
     """Returns the columns of a setting as the table spells them.
 
     Raises:
-        SourceTableError: the table has no such column, or Delta keeps no order of its values.
+        SourceTableError: the table has no such column, Delta keeps no order of its values, or cannot merge into partitions by it.
     """
     config, found = source_table.config, []
     for name in getattr(config.settings.upkeep, setting):
@@ -31,6 +31,14 @@ def layout_columns(source_table: SourceTable, setting: Layout) -> tuple[str, ...
                 why=did_you_mean(name, known),
                 data="Nothing was read or written; the watermark stays.",
                 next=f"Correct {setting!r} in the pipeline file; 'columns' must contain its columns.",
+            )
+        if setting == "partition_by" and "`" in column.name:
+            raise SourceTableError(
+                f"Table {config.table} cannot be partitioned by column {column.name!r}.",
+                why="Delta's MERGE fails on a partition with a backtick in its name.",
+                data="Nothing was read or written; the watermark stays.",
+                next="Take the column out of 'partition_by'; 'cluster_by' takes it. A table that is partitioned by it already: also run"
+                " cdc-ops resync --mode full.",
             )
         found.append(column.name)
     return tuple(found)

@@ -38,7 +38,7 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.table.collated_keys import with_collated_keys
 from cdc_ops.steps.table.soft_deletes import check_deletes, deleted_column_changes, replacing_schema
 from cdc_ops.steps.table.source_table import SourceTable
-from cdc_ops.steps.table.storage import can_fill_columns, check_request, metadata_column_changes
+from cdc_ops.steps.table.storage import can_fill_columns, check_request, check_reserved_names, metadata_column_changes
 
 
 def apply_schema_policy(source_table: SourceTable, head: LakeHead | None, request: RunRequest) -> SourceTable:
@@ -60,12 +60,14 @@ def apply_schema_policy(source_table: SourceTable, head: LakeHead | None, reques
     check_deletes(source_table, head, request)
     check_request(source_table.stored_as, source_table.config, head, request)
     if request.mode is ResyncMode.FULL:
+        check_reserved_names(source_table.config, source_table.schema, head)
         return replace(source_table, fingerprint=source_table.schema.fingerprint, schema=replacing_schema(source_table, head))
     filled = request.columns if request.since is None else ()  # of a range, other rows keep NULL
     try:
         decision = _decision(source_table, head, filled)
     except SchemaChangedError as error:
         raise _asking(error, source_table) from None
+    check_reserved_names(source_table.config, decision.schema, head)
     _check_columns(source_table, decision.schema, request.columns)
     marker = source_table.config.settings.deleted_column
     declared = source_table.pipeline.source.is_declared

@@ -35,7 +35,8 @@ class SourceTable:
         stored_as: How the table is stored.
         hidden: Columns that are read and not stored.
         stored: Columns that the lake has and the source has not.
-        identity: What tells the table from others that have had its name; not known where no cursor follows its rows.
+        identity: What tells the table from others that have had its name, and its server from others that answer there; not known where no
+            cursor follows its rows.
     """
 
     pipeline: Pipeline
@@ -97,7 +98,8 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     source_table = SourceTable(
         pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=(*told, *warnings), stored_as=stored
     )
-    return replace(source_table, hidden=hidden, identity=traits.identity if cursor.columns else NO_IDENTITY)
+    identity = replace(traits.identity, origin=source.origin()) if cursor.columns else NO_IDENTITY
+    return replace(source_table, hidden=hidden, identity=identity)
 
 
 def _checked_keys(config: TableConfig, schema: TableSchema) -> tuple[str, ...]:

@@ -80,17 +80,18 @@ def _children_warning(config: TableConfig, traits: SourceTraits) -> tuple[str, .
 def _action_warnings(config: TableConfig, traits: SourceTraits, *, log: bool) -> tuple[str, ...]:
     """Of deletes a cursor knows nothing in any case; here it is about changes that look like none."""
     if log and not traits.actions_logged:
-        return (
-            f"the server changes rows by {_listed(traits.actions)}, and its binlog does not have that: in the lake they stay as they were"
-            " until a reconcile. Set 'reconcile_schedule', or run 'cdc-ops reconcile'.",
-        )
+        return (_stays(traits.actions, ", and its binlog does not have that"),)
     silent = tuple(action for action in traits.actions if action.changes_rows)
     if not log and config.settings.load.cursor and silent and not traits.actions_stamped:
-        return (
-            f"the server changes rows by {_listed(silent)}, which moves no cursor: in the lake they stay as they were until a reconcile."
-            " Set 'reconcile_schedule', or run 'cdc-ops reconcile'.",
-        )
+        return (_stays(silent, ", which moves no cursor"),)
     return ()
+
+
+def _stays(actions: tuple[ForeignKeyAction, ...], why: str) -> str:
+    return (
+        f"the server changes rows by {_listed(actions)}{why}: in the lake they stay as they were until a reconcile."
+        " Set 'reconcile_schedule', or run 'cdc-ops reconcile'."
+    )
 
 
 def _listed(actions: tuple[ForeignKeyAction, ...]) -> str:

@@ -12,7 +12,7 @@ from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.contradictions import contradictions
 from cdc_ops.core.pipeline.paths import tombstones_path
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.table_settings import CHANGE_FEED, Method
 from cdc_ops.core.schema.reserved_names import reserved_name
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange
 from cdc_ops.core.schema.tables import Column, TableSchema
@@ -55,14 +55,7 @@ def stored_as(
             next=f"Exclude the column: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
             " 'metadata_columns'.",
         )
-    if reserved := reserved_name(schema.names, change_feed=settings.records_changes):
-        raise SourceTableError(
-            f"Table {config.table} has a column {reserved.column!r}, which its Delta table cannot have.",
-            why=reserved.why,
-            data=_NOTHING,
-            next=f"Exclude the column: 'except_column_list: [{reserved.listed}]' in the pipeline file; or rename it at the source"
-            + (", or leave 'change_feed' and 'event_history' out." if settings.records_changes else "."),
-        )
+    check_reserved_names(config, schema, None)
     check_hidden_order(config, schema, keys, hidden)
     check_truncates(config, schema, keys)
     sequence, ignores = _sequence(config, schema.extended(hidden)), settings.apply.deletes is Deletes.IGNORE
@@ -86,6 +79,30 @@ def stored_as(
         ignores_deletes=ignores,
         nulls_ignored=nulls_ignored(config, schema, keys, sequence.read_columns),
         own=settings.upkeep.metadata_columns,
+    )
+
+
+def check_reserved_names(config: TableConfig, schema: TableSchema, head: LakeHead | None) -> None:
+    """Refuses columns that a Delta table cannot have; what the table is decides, whatever the pipeline file says of its change feed.
+
+    Raises:
+        SourceTableError: there is one.
+    """
+    stored, chosen = head is not None and head.records_changes, config.settings.records_changes
+    reserved = reserved_name(schema.names, change_feed=stored or chosen)
+    if reserved is None:
+        return
+    off = f"ALTER TABLE delta.`{config.path}` SET TBLPROPERTIES ('{CHANGE_FEED}' = 'false')"
+    remedies = (
+        *(("leave 'change_feed' and 'event_history' out",) if chosen else ()),
+        *((f"{'then ' if chosen else ''}switch the feed off: {off}",) if stored else ()),
+    )
+    raise SourceTableError(
+        f"Table {config.table} has a column {reserved.column!r}, which its Delta table cannot have.",
+        why=reserved.why,
+        data=_NOTHING,
+        next=f"Exclude the column: 'except_column_list: [{reserved.listed}]' in the pipeline file; or rename it at the source"
+        + (f", or {', '.join(remedies)}." if remedies else "."),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pyarrow.parquet
 
@@ -114,3 +115,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(one) if name != "partitionValues" else one for name, one in value.items() if one is not None}
     return value
+
+
+def table_folder(schema: Path, name: str) -> Path:
+    """Returns the folder of a table; names that no folder can have are escaped as in a URL."""
+    plain = schema / name
+    if plain.exists():
+        return plain
+    return schema / quote(name, safe="")

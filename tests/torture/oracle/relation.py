@@ -1,7 +1,7 @@
 """How a table of the lake has to stand to its source, by the table's policy; and how it stands."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,11 @@ def false_keys(table: Table, lake: LakeTable) -> Iterator[str]:
         yield f"NULL key: {len(empty)} rows, e.g. {empty[0]!r}"
 
 
+def living_rows(table: Table, lake: LakeTable) -> list[Row]:
+    """Returns the rows that are current: neither older versions nor kept deletes."""
+    return _split(table, lake.rows)[0]
+
+
 def key_of(row: Row, table: Table) -> Key:
     return tuple(row.get(name) for name in table.keys)
 
@@ -64,7 +69,7 @@ def _differences(table: Table, truth: Truth, lake: LakeTable, seen: set[Key], *,
     found = {key_of(row, table): row for row in living}
     if missing := [key for key in source if key not in found]:
         yield f"missing: {len(missing)} of {len(source)} rows, e.g. {missing[0]!r}"
-    yield from _value_differences(source, found, names)
+    yield from value_differences(source, found, names)
     extra = [key for key in found if key not in source]
     policy = table.setting("deletes", "hard")
     if extra and reconciled and policy != "ignore":
@@ -76,7 +81,10 @@ def _differences(table: Table, truth: Truth, lake: LakeTable, seen: set[Key], *,
 def _type_differences(truth: Truth, lake: LakeTable) -> Iterator[str]:
     for name, wanted in truth.types.items():
         if name not in lake.types:
-            yield f"column: {name!r} is not in the lake"
+            if any(
+                row.get(name) is not None for row in truth.rows
+            ):  # of a column that is NULL everywhere nothing is lost: it comes with rows
+                yield f"column: {name!r} is not in the lake"
         elif lake.types[name] not in wanted:
             yield f"type: {name!r} is {lake.types[name]}, not {' or '.join(wanted)}"
 
@@ -91,7 +99,8 @@ def _split(table: Table, rows: Iterable[Row]) -> tuple[list[Row], list[Key]]:
     return list(rows), []
 
 
-def _value_differences(source: dict[Key, Row], found: dict[Key, Row], names: list[str]) -> Iterator[str]:
+def value_differences(source: Mapping[Key, Row], found: Mapping[Key, Row], names: list[str]) -> Iterator[str]:
+    """Yields the columns in which rows of the same key differ."""
     for name in names:
         wrong = [(key, row[name], found[key][name]) for key, row in source.items() if key in found and row[name] != found[key][name]]
         if wrong:

@@ -30,8 +30,8 @@ def read_truth(ask: Callable[[str], list[tuple[Any, ...]]], table: Table, kinds:
     mark = '"' if server == "postgres" else "`"
     quote = lambda name: mark + name.replace(mark, mark * 2) + mark  # noqa: E731
     columns = [one for one in table.columns if one.kind]
-    shown = [_shown(kinds[one.kind], one, table).replace("{0}", quote(one.name)).replace("{}", quote(one.name)) for one in columns]
-    convert = [_converter(kinds[one.kind], one, table) for one in columns]
+    shown = [shown_of(kinds[one.kind], one, table).replace("{0}", quote(one.name)).replace("{}", quote(one.name)) for one in columns]
+    convert = [converter_of(kinds[one.kind], one, table) for one in columns]
     truth = Truth(types={one.name: ("string",) if _as_text(kinds[one.kind], one, table) else kinds[one.kind].stored for one in columns})
     for row in ask(f"SELECT {', '.join(shown)} FROM {only}{quote(table.name)}"):
         pairs = zip(columns, convert, row, strict=True)
@@ -50,11 +50,13 @@ def _as_text(kind: Kind, column: Column, table: Table) -> bool:
     return table.setting(policy) == "string"
 
 
-def _shown(kind: Kind, column: Column, table: Table) -> str:
+def shown_of(kind: Kind, column: Column, table: Table) -> str:
+    """Returns the expression, of `{}`, whose text is compared."""
     return kind.raw if _as_text(kind, column, table) else kind.shown
 
 
-def _converter(kind: Kind, column: Column, table: Table) -> Callable[[str], Any]:
-    shown = _shown(kind, column, table)
+def converter_of(kind: Kind, column: Column, table: Table) -> Callable[[str], Any]:
+    """Returns what makes of that text the value that is compared."""
+    shown = shown_of(kind, column, table)
     canon = Canon.TEXT if _as_text(kind, column, table) else kind.canon
     return from_source(canon, hexed=shown.startswith(("HEX(", "encode(")))
