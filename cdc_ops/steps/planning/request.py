@@ -242,7 +242,9 @@ def whole_landing(request: TableRequest) -> Landing:
 
     A Spark server lets nobody look at what was written before it is committed: there rows are staged, and looked at where they landed.
     """
-    direct = has_unique_keys(request) and not request.source_table.pipeline.spark.connect
+    source_table = request.source_table
+    counted = not source_table.config.settings.apply.apply_as_deletes  # such rows are read and not written: what is written is no count
+    direct = has_unique_keys(request) and counted and not source_table.pipeline.spark.connect
     return Landing.DIRECT if direct else Landing.STAGED
 
 
