@@ -25,7 +25,7 @@ from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.query.native_rows import failed_task
 from cdc_ops.steps.query.row_counts import check_rows_read
-from cdc_ops.steps.query.unique_keys import check_landed_keys
+from cdc_ops.steps.query.written_keys import check_landed_keys
 from cdc_ops.steps.reconcile.land_differences import land_differences
 from cdc_ops.steps.reporting.stopwatch import measured, measured_until
 from cdc_ops.steps.stage.invalid_values import unstorable_value

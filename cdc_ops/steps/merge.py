@@ -42,7 +42,7 @@ from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.query.native_files import files_of
 from cdc_ops.steps.query.native_rows import failed_task
 from cdc_ops.steps.query.row_counts import check_rows_read
-from cdc_ops.steps.query.unique_keys import check_written_keys
+from cdc_ops.steps.query.written_keys import check_written_keys
 from cdc_ops.steps.reconcile.landed_differences import read_differences
 from cdc_ops.steps.reporting.stopwatch import measured, split
 from cdc_ops.steps.stage.batch_request import BatchRequest

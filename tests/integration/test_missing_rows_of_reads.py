@@ -18,7 +18,7 @@ from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import CountMismatchError, DuplicateKeyError, NullKeyError, SchemaChangedError
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.sources.mysql.source import MySQLSource
-from cdc_ops.steps.query import unique_keys
+from cdc_ops.steps.query import written_keys
 from cdc_ops.steps.runs.run import RunReport
 from tests.integration.test_native_files import BY_SPARK, files_of, log_of
 from tests.integration.test_native_reader import done, native_world
@@ -115,7 +115,7 @@ def test_a_first_load_that_spark_writes_is_counted_and_its_keys_are_looked_at_be
     ):
         monkeypatch.undo()
         stored_key(monkeypatch, key)
-        monkeypatch.setattr(unique_keys, "MOST_BYTES", 100 if partition_by else 1 << 29)  # more than that is Spark's to search
+        monkeypatch.setattr(written_keys, "MOST_BYTES", 100 if partition_by else 1 << 29)  # more than that is Spark's to search
         [failure] = world.run().failures
         assert isinstance(failure.error, error), failure.error
         assert re.search(what, str(failure.error))

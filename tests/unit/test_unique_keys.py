@@ -13,7 +13,8 @@ import pytest
 from cdc_ops.errors import DuplicateKeyError, NullKeyError
 from cdc_ops.lake.data_files.checked_write import WrittenFile, WrittenRows
 from cdc_ops.steps.query import unique_keys
-from cdc_ops.steps.query.unique_keys import check_written_keys, repeated_keys, with_whole_keys
+from cdc_ops.steps.query.unique_keys import repeated_keys, with_whole_keys
+from cdc_ops.steps.query.written_keys import check_written_keys
 
 COLUMNS = {
     "bigint": pa.array([3, -1, 2], pa.int64()),

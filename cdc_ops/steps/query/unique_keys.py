@@ -1,24 +1,20 @@
-"""The last look at the keys of rows that are written as files of the table: none is NULL, and none comes twice.
+"""The last look at the keys of rows that tasks write as files of the table: none is NULL, and none comes twice. Spark-free.
 
-Keys that a table has twice are found again by no MERGE, and those that are NULL are inserted by each. Tasks look at the rows of a slice
-while they write them: these are all that can have a key twice, because what splits a table into slices and chunks are columns of its key.
-What Spark has written is read again, key columns alone, file by file, and together where keys of files overlap.
+The rows of a slice are all that can have a key twice: what splits a table into slices and chunks are columns of its key. Keys that a table
+has twice are found again by no MERGE, and those that are NULL are inserted by each. `written_keys` looks at what Spark has written.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from cdc_ops.errors import DuplicateKeyError, NullKeyError
-from cdc_ops.lake.data_files.checked_write import WrittenFile, WrittenRows
-from cdc_ops.lake.merge.apply import duplicate_keys
 
 MOST_BYTES: Final = 512 << 20
-"""Of keys of one slice that are kept until its end; a slice with more is not looked through for keys that come twice."""
+"""Of keys that are kept to be looked through for those that come twice; a slice with more passes."""
 _SHOWN: Final = 5
 _DATA: Final = "Nothing of this batch was written; the watermark stays."
 _NEXT: Final = "Set 'keys' to columns that are unique and NOT NULL at the source, or repair the rows there; then run again."
@@ -40,91 +36,13 @@ def with_whole_keys(batches: Iterable[pa.RecordBatch], keys: Sequence[str], tabl
     size = 0
     for batch in batches:
         part = batch.select(list(keys))
-        _refuse_null(part, table)
+        refuse_null_keys(part, table)
         if size <= MOST_BYTES:
             kept.append(part)
             size += part.nbytes
         yield batch
     if keys and kept and size <= MOST_BYTES and (found := repeated_keys(pa.Table.from_batches(kept))):
-        raise _repeated(table, keys, found)
-
-
-def check_written_keys(written: WrittenRows, keys: Sequence[str], table: str) -> None:
-    """Looks at the keys of rows that Spark has written and not committed.
-
-    Args:
-        written: The rows.
-        keys: The columns of the key; () if there is none.
-        table: Whose rows, for messages.
-
-    Raises:
-        NullKeyError: a key column has a NULL.
-        DuplicateKeyError: rows have the same key.
-    """
-    if not keys:
-        return
-    ranges, sizes = list[dict[str, tuple[Any, Any]]](), list[int]()
-    for file in written.files:
-        rows, size = _keys_of([file], written, keys, table)
-        sizes.append(size)
-        ranges.append(_ranges(rows) if rows is not None else {})
-        if rows is not None and (found := repeated_keys(rows)):
-            raise _repeated(table, keys, found)
-    for group in _overlapping(ranges, keys):
-        large, rows = sum(sizes[number] for number in group) > MOST_BYTES, None
-        if len(group) > 1 and not large:
-            rows, _ = _keys_of([written.files[number] for number in group], written, keys, table)
-        found = repeated_keys(rows) if rows is not None else duplicate_keys(written.frame(), tuple(keys)) if large else []
-        if found:
-            raise _repeated(table, keys, found)
-
-
-def check_landed_keys(rows: DataFrame, keys: Sequence[str], table: str) -> None:
-    """Looks for keys that come twice in landed rows whose keys the source promises to be unique; a NULL is found by other means.
-
-    Raises:
-        DuplicateKeyError: rows have the same key.
-    """
-    if found := duplicate_keys(rows, tuple(keys)):
-        raise _repeated(table, keys, found)
-
-
-def _keys_of(files: Iterable[WrittenFile], written: WrittenRows, keys: Sequence[str], table: str) -> tuple[pa.Table | None, int]:
-    """Returns the keys in files, None if they are too many to be kept; and their bytes. All of them are looked at."""
-    kept, size = list[pa.Table](), 0
-    for part in (part for file in files for part in written.parts(file, keys)):
-        _refuse_null(part, table)
-        size += part.nbytes
-        kept = [*kept, part] if size <= MOST_BYTES else []
-    return pa.concat_tables(kept) if kept else None, size
-
-
-def _ranges(rows: pa.Table) -> dict[str, tuple[Any, Any]]:
-    """Returns the smallest and the largest value of the columns whose values Python orders as equality has it."""
-    ordered = (pa.types.is_integer, pa.types.is_string, pa.types.is_decimal)
-    columns = (name for name in rows.column_names if any(is_one(rows.schema.field(name).type) for is_one in ordered))
-    return {name: tuple(pc.min_max(rows[name]).as_py().values()) for name in columns}
-
-
-def _overlapping(ranges: Sequence[Mapping[str, tuple[Any, Any]]], keys: Sequence[str]) -> list[list[int]]:
-    """Returns the numbers of the files in groups: two files of different groups have no key in common.
-
-    >>> _overlapping([{"a": (5, 9)}, {"a": (1, 4)}, {"a": (4, 4)}], ["a", "b"])
-    [[1, 2], [0]]
-    """
-    best = [list(range(len(ranges)))]
-    for key in keys:
-        if not all(key in known for known in ranges):
-            continue
-        groups, end = list[list[int]](), None
-        for number in sorted(range(len(ranges)), key=lambda one: ranges[one][key]):
-            low, high = ranges[number][key]
-            if end is None or low > end:
-                groups.append([])
-            groups[-1].append(number)
-            end = high if end is None or high > end else end
-        best = groups if len(groups) > len(best) else best
-    return best
+        raise repeated_error(table, keys, found)
 
 
 def repeated_keys(rows: pa.Table) -> list[str]:
@@ -188,7 +106,12 @@ def _words(column: pa.Array) -> list[np.ndarray[Any, Any]] | None:
     return list(np.ascontiguousarray(padded.view(np.uint64).T))
 
 
-def _refuse_null(rows: pa.Table | pa.RecordBatch, table: str) -> None:
+def refuse_null_keys(rows: pa.Table | pa.RecordBatch, table: str) -> None:
+    """Refuses keys of which a column has a NULL.
+
+    Raises:
+        NullKeyError: one has.
+    """
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         if column.null_count:
             raise _null(table, name, column.null_count)
@@ -203,7 +126,8 @@ def _null(table: str, name: str, count: int) -> NullKeyError:
     )
 
 
-def _repeated(table: str, keys: Sequence[str], found: Sequence[str]) -> DuplicateKeyError:
+def repeated_error(table: str, keys: Sequence[str], found: Sequence[str]) -> DuplicateKeyError:
+    """Returns the error for keys that come twice, with some of them as text."""
     return DuplicateKeyError(
         f"Several rows of {table} have the same key ({', '.join(keys)}): {'; '.join(found)}.",
         why="The source does not keep these keys unique among the rows that a SELECT of the table brings: tables that inherit from it have"
