@@ -14,7 +14,7 @@ from typing import Final, assert_never
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
-from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.commit_record import LakeHead, with_rows
 from cdc_ops.core.operation.ledger_and_lake import check_base
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
@@ -67,7 +67,8 @@ from cdc_ops.steps.table.wide_columns import (
 
 def make_table(operation: Operation, batch: Batch) -> Batch:
     """Makes the table of a first batch, which later steps look into. Events are kept before: a history begins with rows that were there."""
-    make_first_table(batch.rows.sparkSession, operation)
+    if batch.first:
+        make_first_table(batch.rows.sparkSession, operation)
     return batch
 
 
@@ -126,7 +127,15 @@ def _merge(spark: SparkSession, source: Source, operation: Operation) -> Operati
         check_columns_unchanged(source, operation)
     with _translated_errors(source, operation):
         plan = plan_merge(operation, manifest)
-        request = BatchRequest(spark=spark, source=source, operation=operation, plan=plan, manifest=manifest, number_taken=taken)
+        request = BatchRequest(
+            spark=spark,
+            source=source,
+            operation=operation,
+            plan=plan,
+            manifest=manifest,
+            number_taken=taken,
+            first=with_rows(head) is None,
+        )
         batch = _read_batch(request)
         result = _unchanged(operation, manifest) if batch is None else _apply(operation, batch)
     if result.outcome is Outcome.APPLIED:

@@ -34,6 +34,7 @@ class Batch:
         late: Late rows among them, for the commit's record.
         newly_deleted: Rows of the table that the batch marks as deleted (`deletes: soft`) and that are not yet, for the commit's record.
         files: How tasks write the rows that were read, without Spark; they are no longer the batch's once a step has changed its rows.
+        first: The table is not there yet, or is one that an earlier try left without a row.
         check: Receives the rows that an append or overwrite has written, before its commit; what it raises leaves the table as it is.
     """
 
@@ -45,6 +46,7 @@ class Batch:
     late: LateRows = NONE_LATE
     newly_deleted: int = 0
     files: TaskFiles | None = None
+    first: bool = False
     check: Callable[[WrittenRows], None] | None = None
 
 

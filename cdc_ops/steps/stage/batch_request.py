@@ -23,6 +23,7 @@ class BatchRequest:
         plan: Its statement, as far as operation and manifest determine it; readers refine it.
         manifest: What was landed, None for operations that land nowhere.
         number_taken: The table has the operation's number already, or a larger one: Delta will skip the statement.
+        first: The table is not there yet, or is one that an earlier try left without a row.
     """
 
     spark: SparkSession
@@ -31,6 +32,7 @@ class BatchRequest:
     plan: MergePlan
     manifest: Manifest | None
     number_taken: bool
+    first: bool = False
 
     @property
     def landed(self) -> Manifest:
@@ -46,4 +48,4 @@ class BatchRequest:
     def batch_of(self, rows: DataFrame) -> Batch:
         """Returns rows as a batch with the operation's statement."""
         read_rows = self.manifest.landed.rows if self.manifest else None
-        return Batch(rows=rows, plan=self.plan, manifest=self.manifest, read_rows=read_rows)
+        return Batch(rows=rows, plan=self.plan, manifest=self.manifest, read_rows=read_rows, first=self.first)
