@@ -19,6 +19,7 @@ _MOST_LABELS: Final = 100
 _LONGEST_LABEL: Final = 1000
 _OFFSET: Final = re.compile(r"([+-])(\d\d):(\d\d)")
 _NUMBERS: Final = (LogicalType.INTEGER, LogicalType.YEAR, LogicalType.BIT, LogicalType.UNSIGNED_BIGINT, LogicalType.BOOLEAN)
+_WITH_DIGITS: Final = {LogicalType.DECIMAL: Encoding.DECIMAL, LogicalType.FLOAT: Encoding.FLOATING}
 
 
 def plain_fields(schema: TableSchema, keys: tuple[str, ...]) -> tuple[Field, ...] | None:
@@ -46,12 +47,12 @@ def text_encoding(column: Column, zone: str, *, with_digits: bool) -> Encoded | 
         with_digits: True if the exact way reads numbers with a fraction by their digits, which have no sign of zero then; False if it reads
             some as binary numbers.
     """
-    logical, digits = logical_type_of(column), int(with_digits)
+    logical = logical_type_of(column)
     match logical:
         case _ if logical in _NUMBERS:
             return _number(column, logical)
-        case LogicalType.DECIMAL | LogicalType.FLOAT:
-            return Encoded(encoding=Encoding.DECIMAL if logical is LogicalType.DECIMAL else Encoding.FLOATING, argument=digits)
+        case _ if logical in _WITH_DIGITS:
+            return Encoded(encoding=_WITH_DIGITS[logical], argument=int(with_digits))
         case LogicalType.DATE:
             return Encoded(encoding=Encoding.DATE)
         case LogicalType.WALL_CLOCK:

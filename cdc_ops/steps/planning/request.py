@@ -238,13 +238,14 @@ def window_read(request: TableRequest, window: Window) -> WindowRead | None:
 
 
 def whole_landing(request: TableRequest) -> Landing:
-    """Returns how a whole table lands: directly in Delta if its keys are unique, else staged and checked first.
+    """Returns how a whole table lands: directly in Delta if its keys are unique and what is written can be looked at, else staged first.
 
-    A Spark server lets nobody look at what was written before it is committed: there rows are staged, and looked at where they landed.
+    A Spark server lets nobody look at what was written before it is committed; and with `apply_as_deletes` fewer rows are written than
+    were read, so that a count of them proves nothing. There rows are counted and looked at where they landed.
     """
     source_table = request.source_table
-    counted = not source_table.config.settings.apply.apply_as_deletes  # such rows are read and not written: what is written is no count
-    direct = has_unique_keys(request) and counted and not source_table.pipeline.spark.connect
+    shows_all = not (source_table.pipeline.spark.connect or source_table.config.settings.apply.apply_as_deletes)
+    direct = has_unique_keys(request) and shows_all
     return Landing.DIRECT if direct else Landing.STAGED
 
 
