@@ -88,6 +88,19 @@ def test_an_operation_that_has_landed_nothing_reads_the_files_of_a_corrected_url
     ]
 
 
+def test_a_first_load_that_has_committed_nothing_is_planned_anew_by_the_partitions_of_a_corrected_file(world: DeclaredWorld) -> None:
+    (frozen,) = world.plan().new.operations
+    world.correct("shop.orders:\n", "shop.orders: {partition_by: name}\n")
+    plan = world.plan()
+    (anew,) = plan.new.operations
+    assert (frozen.target.partition_by, anew.target.partition_by) == ((), ("name",))
+    assert (plan.unfinished, anew.op_seq) == ((), frozen.op_seq + 1), "a try of the old one can commit no more"
+    assert any("the first load of shop.orders begins anew" in text for text in plan.warnings)
+    land(anew)
+    world.correct("partition_by: name", "partition_by: id")
+    assert world.plan().unfinished == (anew,), "events that have landed are in the history under its number"
+
+
 def test_an_operation_whose_pipeline_file_was_not_touched_stays_as_it_was_frozen(world: DeclaredWorld) -> None:
     (frozen,) = world.plan().new.operations
     assert world.plan().unfinished == (frozen,)
