@@ -127,8 +127,9 @@ soak: jars servers ## Eight writers and increments beside each other on MariaDB 
 
 .PHONY: torture
 torture: jars servers ## Random tables, policies, workloads and faults on each server, judged by an oracle of its own (SECONDS=600 for each; tests/torture/README.md)
-	@failed=0; for place in "postgres query" "mysql query" "mariadb query" "mysql log" "mariadb log"; do set -- $$place; $(say) "torture on $$1, $$2 method"; \
-	    $(BIN)/python -m tests.torture --server $$1 --method $$2 --seconds $(or $(SECONDS),600) --first $(or $(FIRST),1) || failed=1; done; exit $$failed
+	@failed=0; for place in "postgres query 1" "mysql query 1" "mariadb query 1" "mysql log 1" "mariadb log 1" "mariadb query 3" "postgres events 1" "mysql events 1"; do \
+	    set -- $$place; $(say) "torture on $$1, $$2 method, nodes: $$3"; \
+	    $(BIN)/python -m tests.torture --server $$1 --method $$2 --nodes $$3 --seconds $(or $(SECONDS),600) --first $(or $(FIRST),1) || failed=1; done; exit $$failed
 
 .PHONY: wheel-check
 wheel-check: jars ## The wheel, built and installed into an environment of its own: command line, starter, Airflow, the demo (WITHOUT=demo)
