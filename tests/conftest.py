@@ -98,6 +98,12 @@ SMALL_SPARK = {
     "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
 }
 
+SMALL_SERVER = {
+    **{name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")},
+    "spark.driver.defaultJavaOptions": JVM_OPTIONS.replace("-Xms3g", "-Xms1g"),
+}
+"""The same for a Spark Connect server, which has a JVM of its own."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test by the folder it is in, and runs the folders in their order, in each of them the long modules first."""

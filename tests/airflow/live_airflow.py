@@ -58,7 +58,7 @@ class LiveAirflow:
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database,
-            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
             "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
             **settings,
         }

@@ -19,7 +19,7 @@ from cdc_ops.lake.spark.session import close_session, open_session
 from cdc_ops.state.sql import open_reader
 from tests.airflow.conftest import ROOT
 from tests.airflow.live_airflow import OPERATOR, LiveAirflow, LiveRun, otel_settings
-from tests.conftest import SMALL_SPARK
+from tests.conftest import SMALL_SERVER
 from tests.declared_world import MAXWELL
 from tests.receivers import Collector, Hook, metrics_collector, webhook
 
@@ -139,8 +139,7 @@ def live_stage(folder: Path, mariadb: MariaDBServer, postgres: PostgresServer, j
     for name in ("dags", "pipelines", "home"):
         (folder / name).mkdir()
     shutil.copy(ROOT / "dags" / "cdc_pipelines.py", folder / "dags")
-    conf = {name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")}
-    with ConnectServer(folder / "spark", jars=jar_folder, conf=conf) as spark, webhook() as hook, metrics_collector() as collector:
+    with ConnectServer(folder / "spark", jars=jar_folder, conf=SMALL_SERVER) as spark, webhook() as hook, metrics_collector() as collector:
         (folder / "binlogs").mkdir()
         for name, (defaults, block, more) in PIPELINES.items():
             mariadb.create_database(name)

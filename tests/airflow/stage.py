@@ -123,9 +123,7 @@ class Stage:
         bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
         assert not bag.import_errors
         run = bag.dags["cdc_shop"].test(run_conf=conf, **options)
-        with warnings.catch_warnings():  # dag.test() leaves its log pipes to the garbage collector
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+        close_log_pipes()
         tasks = {task.task_id.removeprefix("tables."): str(task.state) for task in run.get_task_instances()}
         labels = {task.task_id.removeprefix("tables."): task.rendered_map_index for task in run.get_task_instances()}
         tries = {task.task_id.removeprefix("tables."): task.try_number for task in run.get_task_instances()}
@@ -140,6 +138,17 @@ class Stage:
 
     def statuses(self, run: Run) -> dict[str, str]:
         return {str(line.table): line.status.value for line in self.ledger.table_runs("shop", run_id=run.id)}
+
+
+def close_log_pipes() -> None:
+    """Closes the log pipes that `dag.test()` leaves to the garbage collector.
+
+    What is left then, Airflow's modules above all, is never over: frozen, it is not looked at again by each collection, for half a second.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+        gc.freeze()
 
 
 def handed_on(run: Run) -> list[tuple[str, str, Any]]:

@@ -1,9 +1,7 @@
 """Alerts in Airflow: the DAG that looks at the ledger while all others are paused, receivers of Airflow's own, and a run that fails."""
 
-import gc
 import os
 import socket
-import warnings
 from collections.abc import Iterator
 from email.message import EmailMessage
 from functools import partial
@@ -25,7 +23,7 @@ from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ConfigError
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
-from tests.airflow.stage import FILE, LINES, SALES, Stage
+from tests.airflow.stage import FILE, LINES, SALES, Stage, close_log_pipes
 from tests.alert_case import HOOK, Wrong, write_file
 from tests.receivers import Hook, mail_server, webhook
 
@@ -65,9 +63,7 @@ def look() -> str:
     bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
     assert not bag.import_errors
     run = bag.dags[ALERTS_DAG].test()
-    with warnings.catch_warnings():  # dag.test() leaves its log pipes to the garbage collector
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    close_log_pipes()
     return str(run.state)
 
 

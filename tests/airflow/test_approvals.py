@@ -22,7 +22,7 @@ from cdc_ops.lake.spark.session import close_session, open_session
 from cdc_ops.state.sql import open_store
 from tests.airflow.stage import LINES, SALES, Run, Stage
 from tests.airflow.test_spark_connect import SPARK
-from tests.conftest import SMALL_SPARK
+from tests.conftest import SMALL_SERVER
 
 RECONCILE = {"mode": "reconcile"}
 
@@ -97,8 +97,7 @@ def let_pass(detail: Any, session: Any) -> None:
 
 @pytest.fixture(scope="module")
 def server(jar_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    conf = {name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")}
-    with ConnectServer(tmp_path_factory.mktemp("spark"), jars=jar_folder, conf=conf) as server:
+    with ConnectServer(tmp_path_factory.mktemp("spark"), jars=jar_folder, conf=SMALL_SERVER) as server:
         yield server
 
 

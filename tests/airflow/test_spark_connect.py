@@ -13,7 +13,7 @@ from cdc_ops.dev.connect_server import ConnectServer
 from cdc_ops.dev.processes import wait_until
 from cdc_ops.dev.servers import MariaDBServer
 from tests.airflow.stage import LINES, SALES, Stage
-from tests.conftest import SMALL_SPARK
+from tests.conftest import SMALL_SERVER
 
 SPARK = """spark:
   driver_memory: 1g
@@ -28,12 +28,11 @@ SPARK = """spark:
 def test_a_run_works_on_the_server_and_a_lost_server_is_a_retry(
     mariadb: MariaDBServer, jar_folder: Path, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conf = {name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")}
     stage = Stage(server=mariadb, folder=tmp_path, patch=monkeypatch)
     stage.set_up(execution="fused")
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
     file = tmp_path / "pipelines" / "shop.yaml"
-    with ConnectServer(tmp_path / "server", jars=jar_folder, conf=conf) as server:
+    with ConnectServer(tmp_path / "server", jars=jar_folder, conf=SMALL_SERVER) as server:
         text = file.read_text()
         assert SPARK in text
         file.write_text(text.replace(SPARK, f"spark: {{connect: '{server.url}'}}\n"))
