@@ -16,7 +16,7 @@ from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.partition_values import unstorable_partition
-from tests.lake_case import PIPELINE, TABLE, Lake, Row
+from tests.lake_case import PIPELINE, TABLE, Lake, Row, schema
 
 
 @pytest.fixture
@@ -47,6 +47,22 @@ def test_a_row_whose_partition_changes_is_found_and_stays_one_row(lake: Lake, st
     changed(lake, statement, 2, [(1, "b"), (4, "c")], **layout)
     assert lake.rows() == [(1, "b"), (2, "a"), (3, "b"), (4, "c")]
     assert laid_out(lake) == wanted
+
+
+@pytest.mark.parametrize("statement", list(Statement))
+def test_a_partition_may_have_a_dot_in_its_name(lake: Lake, statement: Statement) -> None:
+    columns = schema(("id", "bigint"), ("first.name", "string"), ("updated_at", "timestamp"))
+
+    def write(number: int, mode: ApplyMode, rows: list[Row]) -> None:
+        operation = lake.case.operation(number, mode, schema=columns, partition_by=("first.name",))
+        frame = lake.frame(rows).selectExpr("id", "name AS `first.name`", "updated_at")
+        latest = frame if mode is ApplyMode.MERGE and statement is Statement.REPLACE else None
+        apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=len(rows), latest=latest))
+
+    write(1, ApplyMode.APPEND, [(1, "a"), (2, "a")])
+    write(2, ApplyMode.MERGE, [(1, "b"), (3, "c")])
+    assert sorted(tuple(row)[:2] for row in lake.spark.read.format("delta").load(lake.path).collect()) == [(1, "b"), (2, "a"), (3, "c")]
+    assert laid_out(lake) == Partitioning(partition_by=(("first.name", "string"),))
 
 
 def test_only_a_replacement_of_the_table_changes_its_partitions(lake: Lake) -> None:

@@ -44,6 +44,7 @@ class StoredTable:
         deletion_vectors: Rows are deleted by deletion vectors; without them whole files are written again.
         change_feed: It tells of its changes, where an update has to be one.
         row_tracking: Rows keep an id, as long as they are updated.
+        partition_by: The columns by which it is partitioned.
         files: How many files it has, None if the log does not tell.
     """
 
@@ -51,6 +52,7 @@ class StoredTable:
     deletion_vectors: bool
     change_feed: bool = False
     row_tracking: bool = False
+    partition_by: tuple[str, ...] = ()
     files: int | None = None
 
 

@@ -52,6 +52,10 @@ class LogState:
         fields = json.loads(self.metadata["schemaString"])["fields"] if self.metadata else []
         return tuple((item["name"], ddl_type(item["type"])) for item in fields)
 
+    def partition_by(self) -> tuple[str, ...]:
+        """Returns the columns by which the table is partitioned."""
+        return tuple((self.metadata or {}).get("partitionColumns") or ())
+
     def fields(self, column: str) -> tuple[tuple[str, str], ...]:
         """Returns name and Spark SQL type of the fields of a column that is a struct."""
         columns = json.loads(self.metadata["schemaString"])["fields"] if self.metadata else []

@@ -73,7 +73,7 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
         record_version=trail.version if trail else None,
         foreign_app_ids=_foreign(state, ours, owner),
         columns=state.columns(),
-        partition_by=tuple((state.metadata or {}).get("partitionColumns") or ()),
+        partition_by=state.partition_by(),
         created_by_us=trail is not None and trail.record is None and trail.complete and not trail.changes,
         foreign_changes=trail.changes if trail else (),
         exact_bounds=has_exact_bounds(state),

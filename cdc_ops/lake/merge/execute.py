@@ -64,6 +64,8 @@ _PUSHED: Final = {
 
 Delta refuses a row to be inserted whose key is not among them.
 """
+_AS_READ: Final = {f"{_DELTA}.merge.repartitionBeforeWrite.enabled": "false"}
+"""MERGE puts the rows of a partition into one task by the partition's name, which it does not quote: a dot in it would be a field."""
 _BITS_OF_A_KEY: Final = 24
 """At so many one key in 100,000 passes the filter that is not in the batch."""
 _ROWS_OF_A_FILE: Final = 50_000
@@ -126,6 +128,7 @@ def _execute_by_spark(
     rows = rows.select(*(quoted(name) for name in names))
     conf = {**idempotent_write(app_id(operation.pipeline, operation.table), operation.op_seq), USER_METADATA: record}
     conf |= COUNTED if batch.check else {}
+    conf |= _AS_READ if stored and any("." in name for name in stored.partition_by) else {}
     nulled: Callable[[], NullifiedValues] = NullifiedValues
     with (
         _source(rows, plan, statement) as (source, settings),
@@ -234,5 +237,6 @@ def _stored_table(now: LogVersion) -> StoredTable:
         deletion_vectors=is_on("delta.enableDeletionVectors"),
         change_feed=is_on("delta.enableChangeDataFeed"),
         row_tracking=is_on("delta.enableRowTracking"),
+        partition_by=now.state.partition_by(),
         files=now.size[0] if now.size else None,
     )
