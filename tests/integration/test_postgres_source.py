@@ -340,10 +340,10 @@ def test_a_window_reads_what_the_reference_says(
 def test_keys_are_looked_up_whatever_is_in_them(server: PostgresServer, source: PostgresSource) -> None:
     keys = ["plain", "it's", 'a"b', "back\\slash", "per%cent", "col:on", "é", "x'; DROP TABLE keyed; -- "]
     server.execute(
-        "CREATE TABLE keyed (t text, n numeric(10,2), b bytea, d date, u uuid, f bit(3), PRIMARY KEY (t, n, b))",
+        "CREATE TABLE keyed (t text, n numeric(10,2), b bytea, d date, u uuid, f bit(3), z time(2) with time zone, PRIMARY KEY (t, n, b))",
         *(
             "INSERT INTO keyed VALUES ('" + key.replace("'", "''") + f"', {index}.50, '\\x00ff', '2024-01-01',"
-            " '00000000-0000-0000-0000-0000000000ff', B'101')"
+            " '00000000-0000-0000-0000-0000000000ff', B'101', '12:00:00.5-05:30')"
             for index, key in enumerate(keys)
         ),
         database=DB,
@@ -352,7 +352,7 @@ def test_keys_are_looked_up_whatever_is_in_them(server: PostgresServer, source: 
     schema = source.schema(table)
     wanted = tuple((key, f"{index}.50", "00FF") for index, key in enumerate(keys))
     assert source.count(table, source.keys_predicate(schema, ("t", "n", "b"), wanted), 100) == len(keys)
-    for key, value in (("d", "2024-01-01"), ("u", "00000000-0000-0000-0000-0000000000FF"), ("f", "101")):
+    for key, value in (("d", "2024-01-01"), ("u", "00000000-0000-0000-0000-0000000000FF"), ("f", "101"), ("z", "12:00:00.5-05:30")):
         assert source.count(table, source.keys_predicate(schema, (key,), ((value,),)), 100) == len(keys)
     assert source.count(table, source.keys_predicate(schema, ("t",), ()), 100) == 0
 

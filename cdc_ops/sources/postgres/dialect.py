@@ -11,6 +11,8 @@ from cdc_ops.sources.sql.dialect import Dialect
 
 _BITS: Final = re.compile(r"^[01]+$")
 _UUID: Final = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
+_TIME_OF_ZONE: Final = re.compile(r"^\d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:\d\d){0,2}$")
+"""Of `time with time zone`, as the server prints it: `12:00:00+05:30`."""
 _BOOLEANS: Final = ("true", "false")
 
 
@@ -64,6 +66,8 @@ class PostgresDialect(Dialect):
                 return f"B'{value}'" if _BITS.match(value) else None
             case "uuid":
                 return self.text(value) if _UUID.match(value) else None
+            case "time" if column.source_type.endswith("with time zone"):
+                return self.text(value) if _TIME_OF_ZONE.match(value) else None
             case "boolean":
                 return value.lower() if value.lower() in _BOOLEANS else None
             case _:
