@@ -37,10 +37,11 @@ class StateContract(LeaseContract, ArchiveContract, IdleContract, AlertContract,
 
     # ---------------------------------------------------------------------------------------------- opening and migrating
 
-    def test_an_empty_database_becomes_a_ledger_by_opening_it(self, store: SqlStateStore) -> None:
-        assert store.overview() == ()
-        assert store.table_state(PIPELINE, ORDERS) == fresh()
-        assert abs(store.now() - datetime.now(UTC)) < timedelta(seconds=5)
+    def test_an_empty_database_becomes_a_ledger_by_opening_it(self, url: str) -> None:
+        with open_store(url) as store:
+            assert store.overview() == ()
+            assert store.table_state(PIPELINE, ORDERS) == fresh()
+            assert abs(store.now() - datetime.now(UTC)) < timedelta(seconds=5)
 
     def test_processes_that_open_an_empty_ledger_at_once_do_not_clash(self, url: str) -> None:
         imports = "import alembic.command; from cdc_ops.state.sql import open_store"

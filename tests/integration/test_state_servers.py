@@ -1,7 +1,9 @@
 """The ledger on Postgres, MariaDB and MySQL: the contract, and what only a server can do to it."""
 
+import inspect
 import traceback
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -9,6 +11,7 @@ import sqlalchemy as sa
 
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import CdcError, ConfigError, LedgerUnavailableError, StateError
+from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from tests.state_contract import StateContract
 from tests.state_values import fresh, make_operation, run, take
@@ -20,8 +23,30 @@ def server(request: pytest.FixtureRequest) -> DatabaseServer:
     return found
 
 
+@pytest.fixture(scope="module")
+def ledgers() -> Iterator[dict[str, SqlStateStore]]:
+    """One migrated ledger on each server, for all tests that ask for no database of their own."""
+    opened: dict[str, SqlStateStore] = {}
+    yield opened
+    for store in opened.values():
+        store.close()
+
+
 @pytest.fixture
-def url(server: DatabaseServer) -> str:
+def url(request: pytest.FixtureRequest, server: DatabaseServer, ledgers: dict[str, SqlStateStore]) -> str:
+    """An empty database of a test's own if it names this fixture; else that of a ledger without rows, which other tests had before."""
+    if "url" in inspect.signature(request.function).parameters:
+        return new_database(server)
+    if server.name not in ledgers:
+        ledgers[server.name] = open_store(new_database(server))
+    shared = ledgers[server.name]._database
+    with shared.write() as connection:
+        for table in reversed(schema.metadata.sorted_tables):
+            connection.execute(sa.delete(table))
+    return server.url(shared.name)
+
+
+def new_database(server: DatabaseServer) -> str:
     name = f"ledger_{uuid.uuid4().hex[:12]}"
     server.create_database(name)
     return server.url(name)
