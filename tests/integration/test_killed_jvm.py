@@ -80,7 +80,14 @@ def killed(world: World, variables: dict[str, str], moment: Callable[[World], bo
     return command.returncode, out.read_text("utf-8"), err.read_text("utf-8")
 
 
-@pytest.mark.parametrize("moment", [pytest.param(landing_has_begun, marks=pytest.mark.long), merge_is_next, rows_are_committed])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(landing_has_begun, marks=pytest.mark.long),
+        merge_is_next,
+        pytest.param(rows_are_committed, marks=pytest.mark.long),
+    ],
+)
 def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, moment: Callable[[World], bool]) -> None:
     code, output, told = killed(world, environment(world, jar_folder), moment)
     assert code in ({TRY_AGAIN} if moment is not rows_are_committed else {0, TRY_AGAIN}), output + told
