@@ -267,7 +267,7 @@ def differences(world: World, table: str, stored: DataFrame) -> list[tuple[Any, 
     [
         pytest.param("mariadb", MARIADB, id="mariadb", marks=pytest.mark.long),
         pytest.param("mysql", MYSQL, id="mysql"),
-        pytest.param("postgres", POSTGRES, id="postgres"),
+        pytest.param("postgres", POSTGRES, id="postgres", marks=pytest.mark.long),
     ],
 )
 def test_tables_that_many_write_are_in_the_lake_as_they_are(
