@@ -41,7 +41,7 @@ pytestmark = pytest.mark.local_store
 PATIENCE = 180.0
 NO_SESSION = cast("SparkSession", None)
 NO_PYTHON = "/nowhere/python3"
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m -XX:MetaspaceSize=256m -Xms700m -Xmn300m"
 FILL = "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_300"
 
 
@@ -160,6 +160,8 @@ def application(tmp_path_factory: pytest.TempPathFactory, jar_folder: Path, obje
             "spark.jars": jar_list(jar_folder),
             "spark.databricks.delta.snapshotPartitions": "1",
             "spark.sql.shuffle.partitions": "4",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.codegen.wholeStage": "false",
         }
         environment = {
             **os.environ, "AWS_ENDPOINT_URL": object_store.endpoint, "PYSPARK_PYTHON": NO_PYTHON, "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -248,6 +250,7 @@ def test_spark_submit_ships_jars_and_package_as_documented(orders: World, applic
     assert_equal(orders, application, "orders", "id, customer, amount")
 
 
+@pytest.mark.long
 def test_increments_and_reconciles_make_the_lake_equal(orders: World, application: Application) -> None:
     run(orders, application)
     change_rows(orders, new=7)
