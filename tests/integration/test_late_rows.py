@@ -1,5 +1,6 @@
 """Rows that turn up below a watermark, on real servers: found in the band, merged, counted; lost where there is no bound and no band."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -188,14 +189,21 @@ def in_utc(world: World) -> None:
     world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, time_zone="UTC"))
 
 
-def insert_into_the_open_unit(world: World, table: str, cursor: str) -> int:
-    """Inserts a row and runs before its day or second is over, and returns its key; what was too late for that is tried again."""
+def insert_into_the_open_units(world: World, cursors: dict[str, str]) -> dict[str, int]:
+    """Inserts a row into each table and runs before its day or second is over, and returns their keys; what was too late is tried again."""
+    found: dict[str, int] = {}
     for key in range(3, 30):
-        world.sql(f"INSERT INTO {table} (id, v) VALUES ({key}, {key})")
-        assert runs(world, table)[table].result.counts.inserted == 1
-        [(unit,)] = world.sql(f"SELECT {cursor} FROM {table} WHERE id = {key}")
-        if str(world.state(table).progress.watermark).startswith(str(unit)):
-            return key
+        left = [table for table in cursors if table not in found]
+        time.sleep(1 - time.time() % 1)  # a second begins
+        world.sql(*(f"INSERT INTO {table} (id, v) VALUES ({key}, {key})" for table in left))
+        inserted = {table: line.result.counts.inserted for table, line in runs(world, *left).items()}
+        assert inserted == dict.fromkeys(left, 1)
+        for table in left:
+            [(unit,)] = world.sql(f"SELECT {cursors[table]} FROM {table} WHERE id = {key}")
+            if str(world.state(table).progress.watermark).startswith(str(unit)):
+                found[table] = key
+        if len(found) == len(cursors):
+            return found
     raise AssertionError("no run was planned in the second of the row's insert")
 
 
@@ -209,9 +217,9 @@ def test_the_unit_that_is_not_over_is_read_and_read_again_when_it_changes(bare: 
     make(bare, COARSE[type(bare.server)], "INSERT INTO {name} (id, v) VALUES (1, 1), (2, 2)", settings)
     runs(bare)
     same = "day = day, at = at" if isinstance(bare.server, MariaDBServer) else "day = day"
+    keys = insert_into_the_open_units(bare, cursors)
     for name, cursor in cursors.items():
-        key = insert_into_the_open_unit(bare, name, cursor)
-        bare.sql(f"UPDATE {name} SET v = 30, {same} WHERE id = {key}", f"INSERT INTO {name} (id, v) VALUES (100, 100)")
+        bare.sql(f"UPDATE {name} SET v = 30, {same} WHERE id = {keys[name]}", f"INSERT INTO {name} (id, v) VALUES (100, 100)")
         if cursor == "day":
             bare.sql(f"UPDATE {name} SET gone = 1, {same} WHERE id = 2")
     for name, changed in runs(bare).items():
