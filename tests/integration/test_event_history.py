@@ -101,12 +101,12 @@ def new_shop(server: MariaDBServer, folder: Path, spark: SparkSession, **setting
 
 @pytest.fixture(scope="module")
 def followed(mariadb: MariaDBServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    """A table whose events came in three batches: out of order, late, and some twice."""
+    """A table whose events came in two batches: out of order, one late, and some twice."""
     shop = new_shop(mariadb, tmp_path_factory.mktemp("history"), spark, event_history=True)
     late: list[dict[str, Any]] = []
-    for number in range(3):
+    for number in range(2):
         first = len(shop.events)
-        shop.happen(20)
+        shop.happen(30)
         batch = [*shop.events[first:], *late, *shop.random.sample(shop.events[:first], min(first, 5))]
         late = [batch.pop(12)] if number == 0 else []
         shop.random.shuffle(batch)
@@ -124,7 +124,8 @@ def lake(shop: Shop) -> Rows:
 
 def test_as_of_a_time_is_the_state_that_the_source_had_then(followed: Shop) -> None:
     assert lake(followed) == followed.rows
-    for pos in followed.random.sample(sorted(followed.states), 20):
+    late, later = 130, 310  # the event that came with the second batch, and where that begins
+    for pos in {10, late - 10, late, late + 10, later - 10, later, *followed.random.sample(sorted(followed.states), 3), 600}:
         assert plain_rows(followed.as_of(pos)) == followed.states[pos], pos
     place = cdc_ops.as_of(followed.world.spark, followed.world.path("items"), "position:3,300")
     assert plain_rows(place) == followed.states[300]
