@@ -157,6 +157,7 @@ class Workload:
         connection.close()
 
 
+@pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.long)], indirect=True)
 def test_a_table_that_begins_with_a_snapshot_and_follows_binlogs_is_as_the_source_at_the_archived_position(
     world: World, tmp_path: Path
 ) -> None:
@@ -274,7 +275,15 @@ def test_without_gtids_an_early_copy_is_a_gap_and_files_of_a_reset_server_are_re
     assert "was replaced by a binlog of another sequence" in failure(world)
 
 
-@pytest.mark.parametrize(("server", "decoder"), [("mysql", "auto"), ("mariadb", "exact")], indirect=True)
+@pytest.mark.parametrize(
+    ("server", "decoder"),
+    [
+        ("mysql", "exact"),
+        pytest.param("mysql", "auto", marks=pytest.mark.long),
+        pytest.param("mariadb", "exact", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
 def test_a_statement_about_a_table_stops_that_table_only_until_somebody_accepts_it(world: World, tmp_path: Path) -> None:
     parts = "PARTITION BY RANGE (id) (PARTITION p1 VALUES LESS THAN (10), PARTITION p2 VALUES LESS THAN (100))"
     world.sql("CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(9))", "INSERT INTO items VALUES (1, 'a')")
