@@ -30,6 +30,11 @@ def lake(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) ->
     spark.conf.unset(REPLACE_BY_TASKS)
 
 
+BY_TASKS = pytest.mark.parametrize("lake", [pytest.param("spark", marks=pytest.mark.long), "tasks"], indirect=True)
+BY_SPARK = pytest.mark.parametrize("lake", ["spark", pytest.param("tasks", marks=pytest.mark.long)], indirect=True)
+"""What both do alike is tried with one of them, and with the other when there is time."""
+
+
 def asks_tasks(lake: Lake) -> bool:
     return lake.spark.conf.get(REPLACE_BY_TASKS) == "true"
 
@@ -92,6 +97,7 @@ def test_replacing_with_nothing_new_or_nothing_at_all_advances_the_table(lake: L
     assert all(replaced(lake, result.delta_version) for result in (empty, only_new))
 
 
+@BY_TASKS
 def test_rows_replaced_again_and_again_are_there_once(lake: Lake) -> None:
     lake.load([(key, "0") for key in range(10)])
     for number in range(2, 6):
@@ -100,6 +106,7 @@ def test_rows_replaced_again_and_again_are_there_once(lake: Lake) -> None:
     assert lake.rows() == [(0, "0"), (1, "0"), (2, "2"), (3, "3"), (4, "4"), *((key, "5") for key in range(5, 10))]
 
 
+@BY_SPARK
 def test_nothing_of_a_replacement_leaks_into_later_statements(lake: Lake) -> None:
     lake.load([(1, "a")])
     replacing(lake, 2, [(2, "b")])
@@ -110,6 +117,7 @@ def test_nothing_of_a_replacement_leaks_into_later_statements(lake: Lake) -> Non
     assert not [view for view in views if view.startswith("cdc_ops_")]
 
 
+@BY_TASKS
 @pytest.mark.parametrize(
     "alter",
     [
@@ -128,6 +136,7 @@ def test_what_only_a_merge_keeps_is_kept(lake: Lake, alter: str) -> None:
     assert lake.rows() == [(1, "a"), (2, "c"), (3, "d")]
 
 
+@BY_SPARK
 def test_replaced_rows_have_any_names_and_keys_of_several_columns(lake: Lake) -> None:
     columns = (("s", "string"), ("t", "int"), ("a `b`", "string"), ("__cdc_x.y", "int"))
     shape = schema(*columns, keys=("s", "t"))
@@ -154,6 +163,7 @@ def test_rows_that_replace_get_the_wider_type_of_the_table(lake: Lake) -> None:
     assert dict(lake.spark.read.format("delta").load(lake.path).dtypes)["id"] == "bigint"
 
 
+@BY_SPARK
 def test_literals_prune_a_replacement_and_change_nothing_of_it(lake: Lake) -> None:
     lake.load([(key, "a") for key in range(1, 1_001)])
     operation, frame = lake.case.operation(2), lake.frame([(10, "b"), (20, "b"), (2_000, "b")])
@@ -217,6 +227,7 @@ def test_few_keys_of_a_large_table_are_replaced_by_literals_in_one_counted_commi
     assert len(lake.rows()) == 404
 
 
+@BY_SPARK
 def test_the_smallest_bigint_is_replaced_too(many_files: Lake) -> None:
     smallest = -9_223_372_036_854_775_808
     first, second = replacing(many_files, 2, [(smallest, "a"), (0, "a")]), replacing(many_files, 3, [(smallest, "b"), (0, "b")])
@@ -237,6 +248,7 @@ def test_rows_in_files_without_statistics_are_replaced(many_files: Lake) -> None
     assert len(lake.rows()) == 402
 
 
+@BY_SPARK
 def test_a_batch_of_no_rows_in_a_large_table_is_a_commit_that_changes_nothing(many_files: Lake) -> None:
     before = many_files.rows()
     result = replacing(many_files, 2, [])
