@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from cdc_ops.formats.registry import open_format
@@ -33,14 +31,10 @@ GOLDEN_PLAIN = {
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=name, marks=() if name in SHORT else pytest.mark.long) for name, case in CASES.items()]
 )
-@given(seed=st.integers(0, 2**32))
-@settings(
-    max_examples=2, deadline=None, derandomize=True, phases=(Phase.generate,), suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 def test_what_the_decoder_takes_of_valid_strange_and_damaged_records_the_exact_way_reads_alike(
-    spark: SparkSession, case: FormatCase, seed: int
+    spark: SparkSession, case: FormatCase
 ) -> None:
-    lines = case.records(seed).lines(2500)
+    lines = case.records(20260101).lines(5000)
     plain = plain_rows(case.table, case.format, lines, 1000)
     assert case.share * len(lines) < len(plain) < len(lines)
     without = {-1 - line: {**row, "line": -1 - line} for line, row in plain_rows(case.table, case.format, lines, -1).items()}
