@@ -114,16 +114,16 @@ def test_nothing_of_an_operation_leaks_into_later_statements(lake: Lake) -> None
 
 
 def test_tables_worked_on_side_by_side_do_not_mix_their_numbers(spark: SparkSession, tmp_path: Path) -> None:
-    lakes = [Lake(spark, tmp_path / name) for name in ("a", "b", "c")]
+    lakes = [Lake(spark, tmp_path / name) for name in ("a", "b")]
 
     def run(index: int) -> list[Outcome]:
         lake, first = lakes[index], 10 * (index + 1)
         operations = [lake.case.operation(first, ApplyMode.APPEND), *(lake.case.operation(first + n) for n in (1, 2))]
         return [lake.apply(operation, [(operation.op_seq, "x")]).outcome for operation in operations]
 
-    with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(run, range(3))) == [[Outcome.APPLIED] * 3] * 3
-    assert [[row[0] for row in lake.rows()] for lake in lakes] == [[10, 11, 12], [20, 21, 22], [30, 31, 32]]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(run, range(2))) == [[Outcome.APPLIED] * 3] * 2
+    assert [[row[0] for row in lake.rows()] for lake in lakes] == [[10, 11, 12], [20, 21, 22]]
 
 
 def test_a_failed_statement_leaves_nothing_behind_and_may_be_repeated(lake: Lake) -> None:
