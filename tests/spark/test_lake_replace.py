@@ -84,6 +84,7 @@ def test_replaced_rows_are_replaced_once_whatever_is_tried_again(lake: Lake) -> 
     assert (late.outcome, lake.rows()) == (Outcome.NUMBER_TAKEN, before)
 
 
+@BY_TASKS
 def test_replacing_with_nothing_new_or_nothing_at_all_advances_the_table(lake: Lake) -> None:
     lake.load([(1, "a")])
     empty = replacing(lake, 2, [])
