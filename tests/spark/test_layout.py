@@ -38,7 +38,7 @@ def changed(lake: Lake, statement: Statement, number: int, rows: list[Row], **la
 
 
 @pytest.mark.parametrize("statement", list(Statement))
-@pytest.mark.parametrize("setting", ["partition_by", "cluster_by"])
+@pytest.mark.parametrize("setting", ["partition_by", pytest.param("cluster_by", marks=pytest.mark.long)])
 def test_a_row_whose_partition_changes_is_found_and_stays_one_row(lake: Lake, statement: Statement, setting: str) -> None:
     layout = {setting: ("name",)}
     lake.apply(lake.case.operation(1, ApplyMode.APPEND, **layout), [(1, "a"), (2, "a"), (3, "b")])
@@ -95,7 +95,7 @@ LOST = ("", "__HIVE_DEFAULT_PARTITION__", "a\0b", "x" * 251, "/" * 84)
 KEPT = ("a b", ".", "..", "a/b%2F=:", " ", "null", "x" * 250, "\u00e9\n\x01", "{\\}")
 
 
-@pytest.mark.parametrize("how", [ApplyMode.APPEND, ApplyMode.OVERWRITE, *Statement])
+@pytest.mark.parametrize("how", [ApplyMode.APPEND, pytest.param(ApplyMode.OVERWRITE, marks=pytest.mark.long), *Statement])
 def test_a_text_that_no_partition_holds_stops_the_table_before_its_commit(lake: Lake, how: ApplyMode | Statement) -> None:
     lake.apply(lake.case.operation(1, ApplyMode.APPEND, partition_by=("name",)), list(enumerate(KEPT)))
     assert lake.rows() == list(enumerate(KEPT))
