@@ -33,17 +33,13 @@ from cdc_ops.errors import SparkServerLostError
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.steps.runs.run import RunReport
 from tests.commits import commits
-from tests.conftest import JVM_OPTIONS, ROOT, SMALL_SPARK
+from tests.conftest import ROOT, SMALL_SERVER
 from tests.integration.test_log_method import ITEMS, Sink, change, log_world
 from tests.stores import at
 from tests.world import ORDERS, World
 
 pytestmark = pytest.mark.local_store
 PATIENCE = 240
-SMALL_SERVER = {
-    **{name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")},
-    "spark.driver.extraJavaOptions": JVM_OPTIONS.replace("-Xms3g", "-Xms1g").replace("-XX:+UseSerialGC", ""),
-}
 FILL = "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_500"
 LINES = ORDERS.replace("TABLE orders", "TABLE order_lines")
 LONGEST_HOLD_S = 3
