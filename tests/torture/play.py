@@ -47,7 +47,6 @@ from tests.torture.render import Dialect, pipeline_file
 from tests.torture.schemas import KINDS, cursor_kind, with_cursor_column
 from tests.torture.source import Session
 
-
 _QUIET_S = 1.3
 """After this long the clock is a bound above all rows, whose cursors may have been rounded up to a second."""
 _QUIET_OF_A_CLUSTER_S = 3.5
