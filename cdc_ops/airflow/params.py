@@ -106,6 +106,13 @@ def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
             description="Mode reconcile, one table: delete up to this number of rows (500) or share (30%), above its limits.",
             section=_SECTION,
         ),
+        "accept_server": Param(
+            False,
+            type="boolean",
+            title="Accept the server",
+            description="Mode increment, after SourceServerChangedError: your word that the server that answers now has all that the one"
+            " before it had committed, and that its clock is not behind. A reconcile proves it instead.",
+        ),
     }
 
 

@@ -26,7 +26,10 @@ from cdc_ops.errors import RequestError
 INCREMENT: Final = "increment"
 RECONCILE: Final = "reconcile"
 MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode), RECONCILE)
-KEYS_OF_CONF: Final = ("tables", "mode", "since", "until", "keys", "columns", "accept_deletes", "accept_cost", "downstream", "dry_run")
+KEYS_OF_CONF: Final = (
+    *("tables", "mode", "since", "until", "keys", "columns"),
+    *("accept_deletes", "accept_cost", "accept_server", "downstream", "dry_run"),
+)
 """What a run's conf, and the trigger form, may hold."""
 
 _BACKFILL: Final = "backfill"
@@ -83,6 +86,7 @@ def run_request(dag_run: DagRunFacts) -> RunRequest:
         keys=_keys(dag_run.conf),
         columns=_names(dag_run.conf, "columns", "Give a list of column names."),
         accept_cost=_flag(dag_run.conf, "accept_cost"),
+        accept_server=_flag(dag_run.conf, "accept_server"),
         dry_run=_flag(dag_run.conf, "dry_run"),
         silent=_is_silent(dag_run, _kind(dag_run, mode)),
     ).checked()
@@ -126,6 +130,7 @@ def _reconcile(dag_run: DagRunFacts) -> RunRequest:
         accept_deletes=number,
         accept_delete_ratio=ratio,
         accept_cost=_flag(dag_run.conf, "accept_cost"),
+        accept_server=_flag(dag_run.conf, "accept_server"),
         dry_run=_flag(dag_run.conf, "dry_run"),
     ).checked()
 

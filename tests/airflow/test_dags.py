@@ -124,6 +124,7 @@ def test_the_trigger_form_has_defaults_and_offers_the_tables_where_they_are_know
         "keys": None,
         "columns": None,
         "accept_deletes": None,
+        "accept_server": False,
         "downstream": None,
         "dry_run": False,
         "accept_cost": False,
@@ -153,7 +154,8 @@ def test_no_form_of_any_dag_has_a_field_that_makes_airflows_buttons_grey(folder:
     assert len(fields) > 40
     grey = [(dag, name) for dag, name, field in fields if is_required(field.schema) and field.value in (None, "")]
     assert grey == []
-    assert {name for _, name, field in fields if is_required(field.schema)} == {"mode", "dry_run", "accept_cost"}, "choices and switches"
+    choices = {"mode", "dry_run", "accept_cost", "accept_server"}
+    assert {name for _, name, field in fields if is_required(field.schema)} == choices
 
 
 @pytest.mark.parametrize(("field", "value"), [("accept_deletes", ""), ("accept_deletes", 7), ("accept_deletes", "30%"), ("keys", [])])

@@ -64,7 +64,7 @@ def test_a_backfill_reads_its_interval_also_where_airflow_rewrote_an_older_run(r
 def test_a_field_of_the_form_that_is_left_empty_says_nothing(kind: str, empty: Any) -> None:
     """Airflow's form sends all of its fields, and None for those that are empty."""
     form = dict.fromkeys(("since", "until", "accept_deletes", "downstream"), empty) | dict.fromkeys(("tables", "keys", "columns"))
-    switches = {"dry_run": False, "accept_cost": False}
+    switches = {"dry_run": False, "accept_cost": False, "accept_server": False}
     assert run_request(dag_run(kind, HOUR, mode="increment", **form, **switches)) == run_request(dag_run(kind, HOUR))
 
 
@@ -208,6 +208,14 @@ def test_the_mode_reconcile_and_every_run_of_the_reconcile_dag_compare_by_checks
 def test_a_reconcile_that_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
         run_request(dag_run(**wrong))
+
+
+def test_the_trigger_form_accepts_another_server_for_an_increment_and_for_nothing_else() -> None:
+    assert not run_request(dag_run(tables=["shop.orders"])).accept_server
+    assert run_request(dag_run(tables=["shop.orders"], accept_server=True)).accept_server
+    for mode in ("full", "reconcile"):
+        with pytest.raises(RequestError, match="Only an increment"):
+            run_request(dag_run(mode=mode, accept_server=True))
 
 
 @pytest.mark.parametrize("conf", [{}, {"mode": "full"}, {"mode": "reconcile"}])

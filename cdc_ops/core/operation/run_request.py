@@ -162,7 +162,7 @@ class RunRequest:
             )
         if self.accept_server and self.kind is not RunKind.INCREMENT:
             what = "Only an increment goes on under the watermark of another server."
-            raise self._contradiction(what, "Remove --accept-server.")
+            raise self._contradiction(what, "Remove accept_server: a comparison and a full resync settle it by themselves.")
         self._check_kind()
         return self
 

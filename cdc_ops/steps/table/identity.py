@@ -110,7 +110,7 @@ def _changed(source_table: SourceTable, before: TableIdentity) -> SourceServerCh
         data="Nothing was read; the watermark stays.",
         next=f"{compared}\n"
         "        or, if the old server was stopped, the new one had applied all of it, and its clock is not behind: cdc-ops run"
-        f" {which} --accept-server",
+        f" {which} --accept-server (in Airflow: accept_server)",
     )
 
 
