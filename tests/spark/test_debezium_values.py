@@ -176,6 +176,22 @@ def test_a_moment_that_is_kept_as_text_has_its_columns_digits_whatever_its_write
     assert list(row.select(*read).collect()[0]) == [text for _, text in spelled.values()]
 
 
+def test_an_instant_that_is_kept_as_text_is_in_utc_whatever_the_zone_of_its_tool(spark: SparkSession) -> None:
+    types = TypePolicies(zero_dates=OnUnstorable.STRING)
+    zoned = replace(column("timestamp with time zone", postgres=True), delta_type="string")
+    cases = [
+        (column("timestamp(3)", types=types), "2024-07-01 12:00:00.5", "2024-07-01 10:00:00.500"),
+        (column("timestamp", types=types), "2024-01-01 00:30:00", "2023-12-31 23:30:00"),
+        (column("timestamp", types=types), "0000-00-00 00:00:00", "0000-00-00 00:00:00"),
+        (column("datetime", types=types), "2024-07-01 12:00:00", "2024-07-01 12:00:00"),
+        (zoned, "2024-07-01 12:00:00.5", "2024-07-01 10:00:00.5+00"),
+        (zoned, "infinity", "infinity"),
+    ]
+    row = spark.createDataFrame([tuple(text for _, text, _ in cases)], ", ".join(f"c{index} string" for index in range(len(cases))))
+    read = [from_text(one, F.col(f"c{index}"), "Europe/Berlin").value for index, (one, _, _) in enumerate(cases)]
+    assert list(row.select(*read).collect()[0]) == [text for _, _, text in cases]
+
+
 def test_infinite_times_and_no_numbers_are_lost_and_not_bad(spark: SparkSession) -> None:
     endless = [(str(size), MICROS) for size in (9223372036825200000, -9223372036832400000, 9223372036854775807, 0)]
     assert values(spark, column("timestamp without time zone", postgres=True), endless) == ["LOST", "LOST", "LOST", "1970-01-01 00:00:00"]

@@ -140,6 +140,16 @@ def printed_moment(column: Column, text: Expr) -> Expr:
     return F.when(text.rlike(_PRINTED), F.concat(whole, _fraction(column, F.rpad(fraction, 6, "0")))).otherwise(text)
 
 
+def kept_moment(column: Column, text: Expr, zone: str) -> Expr:
+    """Returns the text of a date or time as the source prints it in UTC: an instant is written in the tool's zone. What is none stays."""
+    printed = printed_moment(column, text)
+    has_offset = column.source_type.lower().endswith("with time zone")
+    if not has_offset and (DeclaredType.parse(column.source_type).base != "timestamp" or "without" in column.source_type.lower()):
+        return printed
+    moment = moment_of_micros(column, F.unix_micros(instant(text, zone or "UTC").value))
+    return F.coalesce(F.concat(moment, F.lit("+00")) if has_offset else moment, printed)
+
+
 def time(column: Column, text: Expr) -> Reading:
     """Reads times and prints them as the source does, with the column's digits of fraction; negative ones and those beyond 24 hours too."""
     parts = [F.regexp_extract(text, _TIME, index) for index in range(1, 6)]
@@ -283,7 +293,7 @@ def from_text(column: Column, text: Expr, zone: str) -> Reading:
         LogicalType.WALL_CLOCK: lambda: wall_clock(text),
         LogicalType.INSTANT: lambda: instant(text, zone or "UTC"),
         LogicalType.TIME: lambda: time(column, text),
-        LogicalType.MOMENT_TEXT: lambda: Reading(value=printed_moment(column, text)),
+        LogicalType.MOMENT_TEXT: lambda: Reading(value=kept_moment(column, text, zone)),
         LogicalType.PADDED_TEXT: lambda: Reading(value=F.rtrim(text)),
     }
     return readers.get(logical_type_of(column), lambda: Reading(value=text))()
