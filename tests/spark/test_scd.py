@@ -138,6 +138,17 @@ def cut(dice: random.Random, events: list[Told], batches: int) -> list[list[Told
     return [shuffled[low:high] for low, high in zip([0, *borders], [*borders, len(shuffled)], strict=True)]
 
 
+def test_versions_of_a_table_that_is_partitioned_by_a_text_end_and_begin(spark: SparkSession, tmp_path: Path) -> None:
+    events = sorted(employees(), key=lambda one: one.place)
+    lake = Lake(spark, tmp_path, 2)
+    for batch in (events[:5], events[5:]):
+        lake.give(batch, partition_by=("role",))
+    assert lake.versions() == expected_versions(events)
+    lost = replace(events[-1], place=(99,), values={"name": "Ann", "role": ""})
+    with pytest.raises(Exception, match="CDC_OPS_PARTITION"):
+        lake.give([lost], partition_by=("role",))
+
+
 def test_the_documented_feed_of_employees_gives_the_documented_versions_and_tells_their_changes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, TimestampType
 
+from cdc_ops.core.operation.merge_plan import GONE
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import UnstorableValueError
@@ -41,9 +42,8 @@ def check_partition_values(operation: Operation, batch: Batch, partition_by: tup
         found, kind = kinds.get(name.lower(), ("", None))
         if isinstance(kind, StringType | TimestampType):
             lost = _lost_text(operation, found) if isinstance(kind, StringType) else _is_before_year_one(found)
-            stays = F.coalesce(F.col(quoted(batch.plan.deleted_flag)), F.lit(False)) if batch.plan.deleted_flag else F.lit(False)
             fails = F.raise_error(_facts(operation, batch, found)).cast(kind)
-            checked[found] = F.when(~stays & lost, fails).otherwise(F.col(quoted(found)))
+            checked[found] = F.when(~_only_deletes(batch) & lost, fails).otherwise(F.col(quoted(found)))
     return replace(batch, rows=batch.rows.withColumns(checked)) if checked else batch
 
 
@@ -78,6 +78,12 @@ def _lost_text(operation: Operation, name: str) -> Column:
 
 def _is_before_year_one(name: str) -> Column:
     return F.col(quoted(name)) < F.expr("TIMESTAMP '0001-01-01 00:00:00Z'")
+
+
+def _only_deletes(batch: Batch) -> Column:
+    """True for rows of a batch that are not written: they say what is to be deleted, of a table with versions which version."""
+    mark = GONE if batch.plan.versions else batch.plan.deleted_flag
+    return F.coalesce(F.col(quoted(mark)), F.lit(False)) if mark in batch.rows.columns else F.lit(False)
 
 
 def _facts(operation: Operation, batch: Batch, column: str) -> Column:
