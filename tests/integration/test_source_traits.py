@@ -81,6 +81,15 @@ def test_changes_that_no_log_has_are_refused_where_the_log_is_followed(postgres:
     assert tables.warnings("quick", **WHOLE) == ()
 
 
+def test_columns_that_postgres_computes_are_refused_where_its_log_is_followed(postgres: PostgresServer) -> None:
+    tables = Tables(postgres, "CREATE TABLE computed (id int PRIMARY KEY, half int GENERATED ALWAYS AS (id / 2) STORED)")
+    refused = tables.refusal("computed", **LOG)
+    assert "column 'half'" in refused
+    assert "except_column_list: [half]" in refused
+    assert tables.warnings("computed", except_column_list=("half",), **LOG) == ()
+    assert tables.warnings("computed", **WHOLE) == ()
+
+
 def test_rows_that_another_server_or_table_keeps_are_followed_by_no_bound(postgres: PostgresServer, mariadb: MariaDBServer) -> None:
     foreign = Tables(
         postgres,

@@ -39,6 +39,7 @@ class SourceTraits:
         children: Tables that inherit from it (Postgres, INHERITS): a SELECT brings their rows too, and its keys bind none of them.
         elsewhere: Where its rows are kept if that is not this table of this server, e.g. `another server (ENGINE=FEDERATED)`; "" = here.
         unlogged: No log of the server has its changes.
+        unlogged_columns: What Postgres computes (GENERATED ALWAYS AS) and does not send to those who follow its log.
         actions: Foreign keys by which the server changes its rows.
         actions_logged: The server's log has what these change.
         actions_stamped: What these change passes through triggers and `ON UPDATE CURRENT_TIMESTAMP`, as statements do.
@@ -49,6 +50,7 @@ class SourceTraits:
     children: tuple[str, ...] = ()
     elsewhere: str = ""
     unlogged: bool = False
+    unlogged_columns: tuple[str, ...] = ()
     actions: tuple[ForeignKeyAction, ...] = ()
     actions_logged: bool = True
     actions_stamped: bool = True

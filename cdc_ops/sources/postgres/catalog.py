@@ -105,7 +105,10 @@ _TABLES: Final = """
       ARRAY(SELECT p.oid::regclass::text FROM pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid
         WHERE t.isleaf AND p.relkind = 'f' ORDER BY 1) AS foreign_parts,
       c.relpersistence = 'u' OR EXISTS (SELECT FROM pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid
-        WHERE t.isleaf AND p.relpersistence = 'u') AS unlogged
+        WHERE t.isleaf AND p.relpersistence = 'u') AS unlogged,
+      -- By way of JSON: servers before 12 have no such column.
+      ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        AND COALESCE(to_jsonb(a) ->> 'attgenerated', '') <> '' ORDER BY a.attnum) AS computed
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname {schemas} AND c.relname {names} AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"""
 
@@ -163,6 +166,7 @@ class PostgresCatalog:
             children=tuple(facts["children"]),
             elsewhere=f"another server (foreign tables among its partitions: {foreign})" if foreign else "",
             unlogged=bool(facts["unlogged"]),
+            unlogged_columns=tuple(facts["computed"]),
             # It stays through ALTER, TRUNCATE and VACUUM FULL, and on replicas.
             identity=TableIdentity(made=str(facts["id"]), exact=True),
         )
