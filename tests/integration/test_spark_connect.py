@@ -39,7 +39,7 @@ from tests.stores import at
 from tests.world import ORDERS, World
 
 pytestmark = pytest.mark.local_store
-PATIENCE = 240
+PATIENCE = 480
 FILL = "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_500"
 LINES = ORDERS.replace("TABLE orders", "TABLE order_lines")
 LONGEST_HOLD_S = 3
