@@ -159,6 +159,7 @@ def approved_request(store: StateReader, request: RunRequest, config: TableConfi
         strength=None,
         accept_deletes=0,
         accept_delete_ratio=0.0,
+        accept_server=False,
         scope=None,
         approval=record.approval,
     ).checked()

@@ -290,5 +290,8 @@ def test_the_second_try_has_the_options_of_the_first_also_where_all_rows_are_rea
     assert (full.kind, full.mode, full.since, full.until, full.columns) == (RunKind.RESYNC, ResyncMode.FULL, None, None, ())
     kept = ("run_id", "trigger", "holder", "accept_cost", "silent", "dry_run")
     assert [getattr(full, name) for name in kept] == [getattr(first, name) for name in kept]
+    accepting = replace(request("r1"), kind=RunKind.INCREMENT, accept_server=True).checked()
+    assert approved_request(store, accepting, config(ORDERS)).accept_server
+    assert not approved_request(store, accepting, config(QUIET)).accept_server, "a full resync settles which server it is"
     reconcile = replace(request("r1"), strength=CompareLevel.ROWS, tables=("shop.quiet",), accept_deletes=5).checked()
     assert approved_request(store, reconcile, config(QUIET)).mode is ResyncMode.FULL
