@@ -67,7 +67,7 @@ def test_a_dry_run_an_increment_typed_keys_and_three_days_of_backfill_run_when_t
     planned = airflow.ended(dag_id, triggered(tab, airflow, dag_id, switches=["dry_run"]))
     assert (planned.state, stage.statuses(planned)) == ("success", []), "a dry run writes nothing"
     assert "Dry run" in airflow.task_log(planned, "discover")
-    first = airflow.ended(dag_id, triggered(tab, airflow, dag_id))
+    first = airflow.ended(dag_id, triggered(tab, airflow, dag_id, switches=["accept_server"]))
     assert (first.kind, first.state, stage.is_equal(HAND)) == ("manual", "success", True)
     inserted = ("airflow.cdc_ops.last_run_rows", "operation=inserted", f"pipeline={HAND}", f"table={HAND}.orders")
     figures = airflow.wait_until(

@@ -154,7 +154,8 @@ def test_the_documented_feed_of_employees_gives_the_documented_versions_and_tell
 ) -> None:
     events = employees()
     historical = Lake(spark, tmp_path, 2)
-    historical.give(events, properties=(("delta.enableChangeDataFeed", "true"),))
+    for batch in (events[4:7], [*events[:4], *events[7:]]):
+        historical.give(batch, properties=(("delta.enableChangeDataFeed", "true"),))
     versions = [
         (1, "chef", (1,), None),
         (2, "owner", (2,), None),

@@ -134,6 +134,13 @@ def logical_type_of(column: Column) -> LogicalType:
     return _BY_STORED[stored] if stored in _BY_STORED else _of_text(column.source_type, kind.base)
 
 
+def is_instant(column: Column) -> bool:
+    """True if a column's values are instants, however they are stored: TIMESTAMP of MySQL, `timestamp with time zone` of Postgres."""
+    if logical_type_of(column) is LogicalType.INSTANT:
+        return True
+    return DeclaredType.parse(column.source_type).base == "timestamp" and "without" not in column.source_type.lower()
+
+
 def _of_binary(base: str) -> LogicalType:
     if base == "vector":
         return LogicalType.VECTOR

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, setting
 from cdc_ops.core.formats.debezium_losses import BINARY_MODE, DECIMAL_MODE, META_DATA, NEED_SCHEMAS, SCHEMAS, TIME_MODE, UNSIGNED_MODE
-from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of, scale_of
+from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, is_instant, logical_type_of, scale_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.formats.debezium.schema_names import CONNECT, PRECISE, TIME, VARIABLE, YEAR_ZERO, declared_name
@@ -154,7 +154,7 @@ def _temporal(spec: FormatSpec, column: Column, text: Expr, kind: Expr, options:
         return _time_of_day(column, text, number, name)
     if declared.base == "date":
         return _day(column, text, name)
-    if logical_type_of(column) is LogicalType.INSTANT or (declared.base == "timestamp" and "without" not in column.source_type.lower()):
+    if is_instant(column):
         return _instant(column, text)
     micros = (
         F.when(name == f"{TIME}MicroTimestamp", number)

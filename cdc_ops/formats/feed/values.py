@@ -13,7 +13,15 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 
 from cdc_ops.core.balanced import balanced_reduce
-from cdc_ops.core.schema.logical_types import LogicalType, byte_length, fraction_digits, logical_type_of, scale_of, trims_fractions
+from cdc_ops.core.schema.logical_types import (
+    LogicalType,
+    byte_length,
+    fraction_digits,
+    is_instant,
+    logical_type_of,
+    scale_of,
+    trims_fractions,
+)
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.core.schema.unsigned_bigints import LARGEST, NARROW, WIDE, is_narrow, too_large
@@ -143,11 +151,11 @@ def printed_moment(column: Column, text: Expr) -> Expr:
 def kept_moment(column: Column, text: Expr, zone: str) -> Expr:
     """Returns the text of a date or time as the source prints it in UTC: an instant is written in the tool's zone. What is none stays."""
     printed = printed_moment(column, text)
-    has_offset = column.source_type.lower().endswith("with time zone")
-    if not has_offset and (DeclaredType.parse(column.source_type).base != "timestamp" or "without" in column.source_type.lower()):
+    if not is_instant(column):
         return printed
+    offset = "+00" if column.source_type.lower().endswith("with time zone") else ""
     moment = moment_of_micros(column, F.unix_micros(instant(text, zone or "UTC").value))
-    return F.coalesce(F.concat(moment, F.lit("+00")) if has_offset else moment, printed)
+    return F.coalesce(F.concat(moment, F.lit(offset)), printed)
 
 
 def time(column: Column, text: Expr) -> Reading:

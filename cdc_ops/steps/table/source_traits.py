@@ -27,8 +27,9 @@ def check_traits(config: TableConfig, schema: TableSchema, traits: SourceTraits)
             next=f"ALTER TABLE {schema.table} SET LOGGED at the source, or read it with 'method: query'.",
         )
     if log and (computed := [name for name in traits.unlogged_columns if schema.column(name)]):
+        named = f"column{'s' if len(computed) > 1 else ''} {', '.join(map(repr, computed))}"
         raise SourceTableError(
-            f"Postgres computes {_listed_columns(computed)} of table {config.table} (GENERATED), and does not send that with its log.",
+            f"Postgres computes {named} of table {config.table} (GENERATED), and does not send that with its log.",
             why="pgoutput leaves generated columns out of its events, so each changed row would have NULL there.",
             data=_NOTHING,
             next=f"Leave them out: 'except_column_list: [{', '.join(computed)}]' in the pipeline file. Or read the table with"
@@ -100,10 +101,6 @@ def _stays(actions: tuple[ForeignKeyAction, ...], why: str) -> str:
         f"the server changes rows by {_listed(actions)}{why}: in the lake they stay as they were until a reconcile."
         " Set 'reconcile_schedule', or run 'cdc-ops reconcile'."
     )
-
-
-def _listed_columns(names: list[str]) -> str:
-    return ("column " if len(names) == 1 else "columns ") + ", ".join(map(repr, names))
 
 
 def _listed(actions: tuple[ForeignKeyAction, ...]) -> str:
