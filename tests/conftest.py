@@ -62,6 +62,33 @@ _new_context = pymysql.connections.Connection._create_ssl_ctx
 _unchecked_context = functools.cache(lambda: _new_context(None, {}))
 pymysql.connections.Connection._create_ssl_ctx = lambda self, chosen: _new_context(self, chosen) if chosen else _unchecked_context()
 
+
+def _remember_classes() -> None:
+    """Lets py4j ask the JVM once for each class and static method.
+
+    It asks at each use, and the JVM looks in 300 jars for `java.lang.org.apache.…` before it finds the class: a twentieth of the suite.
+    """
+    from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
+
+    def remembering(kind: type, kept: tuple[type, ...]) -> None:
+        ask = kind.__getattr__
+
+        def answer(self: Any, name: str) -> Any:
+            known = self.__dict__.setdefault("_remembered", {})
+            if name in known:
+                return known[name]
+            found = ask(self, name)
+            if isinstance(found, kept):
+                known[name] = found
+            return found
+
+        kind.__getattr__ = answer
+
+    remembering(JVMView, (JavaClass, JavaPackage))
+    remembering(JavaPackage, (JavaClass, JavaPackage))
+    remembering(JavaClass, (JavaMember,))
+
+
 # For many small statements that each run a few times. The second compiler costs a quarter of processor time and pays only after minutes.
 # What the first makes (67 MB) does not fit into the 48 MB that it gets when it is alone. Heap and classes get their room at once, because
 # growing collects all. Each new file makes Hadoop start a process (below), and this way of starting it spares a helper process.
@@ -208,6 +235,7 @@ def spark(jar_folder: Path, tmp_path_factory: pytest.TempPathFactory, store: Non
     """The one session of a process."""
     from cdc_ops.lake.spark.session import build_session
 
+    _remember_classes()
     warehouse = tmp_path_factory.mktemp("warehouse")
     options = f"{JVM_OPTIONS} -Dderby.system.home={warehouse}"
     places = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.extraJavaOptions": options}

@@ -17,6 +17,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from tests.commits import commits
+from tests.lake_rows import table_rows
 from tests.operations import operation_with, with_fields
 from tests.stores import place
 
@@ -103,7 +104,7 @@ class Lake:
         return self.apply(self.case.operation(1, ApplyMode.APPEND), rows)
 
     def rows(self) -> list[Row]:
-        return sorted((row["id"], row["name"]) for row in self.spark.read.format("delta").load(self.path).collect())
+        return sorted(table_rows(self.spark, self.path, "id, name"))
 
     def versions(self) -> list[tuple[int, str]]:
         """Version and operation of the commits, newest first."""

@@ -26,6 +26,7 @@ from cdc_ops.state.sql import open_reader, open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.runs.run import RunReport, run_pipeline
 from tests.commits import commits
+from tests.lake_rows import table_rows
 from tests.stores import place
 
 _numbers = itertools.count(1)
@@ -140,8 +141,7 @@ class World:
 
     def lake(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
         """The rows of the Delta table, sorted."""
-        rows = self.spark.sql(f"SELECT {columns} FROM delta.`{self.path(table)}`").collect()
-        return sorted(tuple(row) for row in rows)
+        return sorted(table_rows(self.spark, self.path(table), columns))
 
     def source(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
         """The rows at the source, sorted."""

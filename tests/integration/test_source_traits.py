@@ -90,6 +90,39 @@ def test_columns_that_postgres_computes_are_refused_where_its_log_is_followed(po
     assert tables.warnings("computed", **WHOLE) == ()
 
 
+def test_a_partitioned_table_is_refused_where_the_log_names_its_partitions(postgres: PostgresServer) -> None:
+    tables = Tables(
+        postgres,
+        "CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY HASH (id)",
+        "CREATE TABLE parted_1 PARTITION OF parted FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+    )
+    for publication in ("", "CREATE PUBLICATION shop FOR TABLE parted"):
+        if publication:
+            postgres.execute(publication, database=tables.database)
+        refused = tables.refusal("parted", **LOG)
+        assert "The log names the partitions of public.parted" in refused
+        assert "publish_via_partition_root = true" in refused
+    assert tables.warnings("parted", **WHOLE) == ()
+    postgres.execute("ALTER PUBLICATION shop SET (publish_via_partition_root = true)", database=tables.database)
+    [told] = tables.warnings("parted", **LOG)
+    assert "truncated, dropped, attached or detached" in told
+
+
+def test_a_publication_that_leaves_changes_out_is_told(postgres: PostgresServer) -> None:
+    tables = Tables(
+        postgres,
+        "CREATE TABLE whole (id int PRIMARY KEY, name text)",
+        "CREATE TABLE part (id int PRIMARY KEY, name text)",
+        "CREATE PUBLICATION all_of_it FOR TABLE whole, part",
+        "CREATE PUBLICATION narrow FOR TABLE part (id) WHERE (id > 0) WITH (publish = 'insert, update')",
+    )
+    assert tables.warnings("whole", **LOG) == ()
+    [told] = tables.warnings("part", **LOG)
+    assert "narrow (leaves out deletes, TRUNCATE, rows (WHERE), columns)" in told
+    assert "all_of_it" not in told
+    assert tables.warnings("part", **WHOLE) == ()
+
+
 def test_rows_that_another_server_or_table_keeps_are_followed_by_no_bound(postgres: PostgresServer, mariadb: MariaDBServer) -> None:
     foreign = Tables(
         postgres,

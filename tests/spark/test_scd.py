@@ -36,6 +36,7 @@ from cdc_ops.steps.stage.latest_rows import latest_rows
 from cdc_ops.testing.scd_model import Told, all_versions, completed, current_rows, known_after
 from tests import stores
 from tests.lake_case import Case, schema
+from tests.lake_rows import table_rows
 from tests.operations import with_fields
 
 TABLE = schema(("id", "bigint"), ("name", "string"), ("role", "string"))
@@ -105,8 +106,8 @@ class Lake:
         return [apply(operation, Batch(rows=frame, plan=plan_merge(operation, manifest), read_rows=len(rows))) for _ in range(times)]
 
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:
-        frame = self.spark.read.format("delta").load(self.case.path).select(*(columns or ("id", "name", "role")))
-        return sorted((tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in frame.collect()), key=str)
+        found = table_rows(self.spark, self.case.path, ", ".join(columns or ("id", "name", "role")))
+        return sorted((tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in found), key=str)
 
     def versions(self, tracked: tuple[str, ...] = ("name", "role")) -> list[tuple[Any, ...]]:
         return self.rows("id", START, END, *tracked)

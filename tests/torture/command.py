@@ -57,7 +57,7 @@ def _nodes(options: argparse.Namespace, folder: Path) -> Iterator[Sequence[Any]]
 
 
 @contextmanager
-def _engine(server: Any, tables: list[str], folder: Path, whole: bool) -> Iterator[Callable[[], None]]:
+def _engine(server: Any, tables: list[str], folder: Path, whole: bool, more: dict[str, str]) -> Iterator[Callable[[], None]]:
     """Runs Debezium beside a server; see `tests.torture.events.Engine`."""
     from cdc_ops.dev.debezium import running_debezium
     from cdc_ops.dev.sink_archive import SinkArchive
@@ -65,7 +65,7 @@ def _engine(server: Any, tables: list[str], folder: Path, whole: bool) -> Iterat
     sink = SinkArchive(folder / "events", folder / "sink", records_per_file=20)
     mode = "initial" if whole else "no_data"
     slots = {"slot.drop.on.stop": "true"} if server.name == "Postgres" else {}
-    with running_debezium(server, tables, sink, folder / "engine", snapshot_mode=mode, settings={**SETTINGS, **slots}) as engine:
+    with running_debezium(server, tables, sink, folder / "engine", snapshot_mode=mode, settings={**SETTINGS, **slots, **more}) as engine:
         engine.catch_up()
         yield engine.catch_up
 

@@ -17,6 +17,9 @@ _CLASSES: Final = {
 }
 """Of the formats whose names begin so, the connector; that of MariaDB writes the same as MySQL's."""
 
+_OF_SOURCE: Final = {"debezium-postgres": {"publish.via.partition.root": "true"}}
+"""Settings of the source connector that decide what the server sends it: here, changes of partitions under their table's name."""
+
 _TRANSFORMATIONS: Final = {
     "debezium-mongodb-unwrapped": "io.debezium.connector.mongodb.transforms.ExtractNewDocumentState",
 }
@@ -78,6 +81,7 @@ def tool_settings(spec: FormatSpec) -> dict[str, str]:
         "topic.prefix": "cdc",
         # A record without value would be a hole in the archive's offsets; deletes have records of their own.
         "tombstones.on.delete": "false",
+        **_of_family(spec, _OF_SOURCE, {}),
         **{name: value for name, value in kept.items() if not name.startswith(("value.", "transforms."))},
         **flat,
         **{name: value for name, value in kept.items() if name.startswith("transforms.")},

@@ -40,6 +40,9 @@ class SourceTraits:
         elsewhere: Where its rows are kept if that is not this table of this server, e.g. `another server (ENGINE=FEDERATED)`; "" = here.
         unlogged: No log of the server has its changes.
         unlogged_columns: What Postgres computes (GENERATED ALWAYS AS) and does not send to those who follow its log.
+        partitioned: It has partitions of Postgres.
+        logged_by_parts: Its log names these partitions in place of the table: no publication has the table under its own name.
+        narrow_publications: Publications of Postgres that do not send all of its changes, with what they leave out.
         actions: Foreign keys by which the server changes its rows.
         actions_logged: The server's log has what these change.
         actions_stamped: What these change passes through triggers and `ON UPDATE CURRENT_TIMESTAMP`, as statements do.
@@ -51,6 +54,9 @@ class SourceTraits:
     elsewhere: str = ""
     unlogged: bool = False
     unlogged_columns: tuple[str, ...] = ()
+    partitioned: bool = False
+    logged_by_parts: bool = False
+    narrow_publications: tuple[str, ...] = ()
     actions: tuple[ForeignKeyAction, ...] = ()
     actions_logged: bool = True
     actions_stamped: bool = True

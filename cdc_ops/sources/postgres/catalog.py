@@ -108,7 +108,19 @@ _TABLES: Final = """
         WHERE t.isleaf AND p.relpersistence = 'u') AS unlogged,
       -- By way of JSON: servers before 12 have no such column.
       ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-        AND COALESCE(to_jsonb(a) ->> 'attgenerated', '') <> '' ORDER BY a.attnum) AS computed
+        AND COALESCE(to_jsonb(a) ->> 'attgenerated', '') <> '' ORDER BY a.attnum) AS computed,
+      c.relkind = 'p' AND NOT EXISTS (SELECT FROM pg_publication_tables p
+        WHERE p.schemaname = n.nspname AND p.tablename = c.relname) AS by_parts,
+      -- Filters and lists of columns: servers before 15 have none.
+      ARRAY(SELECT format('%s (leaves out %s)', b.pubname, concat_ws(', ',
+          CASE WHEN NOT b.pubinsert THEN 'inserts' END, CASE WHEN NOT b.pubupdate THEN 'updates' END,
+          CASE WHEN NOT b.pubdelete THEN 'deletes' END, CASE WHEN NOT b.pubtruncate THEN 'TRUNCATE' END,
+          CASE WHEN to_jsonb(r) ->> 'prqual' IS NOT NULL THEN 'rows (WHERE)' END,
+          CASE WHEN to_jsonb(r) ->> 'prattrs' IS NOT NULL THEN 'columns' END))
+        FROM pg_publication_rel r JOIN pg_publication b ON b.oid = r.prpubid
+        WHERE r.prrelid = c.oid AND NOT (b.pubinsert AND b.pubupdate AND b.pubdelete AND b.pubtruncate
+          AND to_jsonb(r) ->> 'prqual' IS NULL AND to_jsonb(r) ->> 'prattrs' IS NULL)
+        ORDER BY b.pubname) AS narrow
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname {schemas} AND c.relname {names} AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"""
 
@@ -167,6 +179,9 @@ class PostgresCatalog:
             elsewhere=f"another server (foreign tables among its partitions: {foreign})" if foreign else "",
             unlogged=bool(facts["unlogged"]),
             unlogged_columns=tuple(facts["computed"]),
+            partitioned=facts["kind"] == "p",
+            logged_by_parts=bool(facts["by_parts"]),
+            narrow_publications=tuple(facts["narrow"]),
             # It stays through ALTER, TRUNCATE and VACUUM FULL, and on replicas.
             identity=TableIdentity(made=str(facts["id"]), exact=True),
         )

@@ -19,14 +19,22 @@ def check_traits(config: TableConfig, schema: TableSchema, traits: SourceTraits)
     log = config.settings.method is Method.LOG
     _check_place(config, traits, log=log)
     _check_children(config, traits, log=log)
-    if log and traits.unlogged:
+    if log:
+        _check_log(config, schema, traits)
+        return (*_children_warning(config, traits), *_log_warnings(traits), *_action_warnings(config, traits, log=True))
+    return (*_children_warning(config, traits), *_action_warnings(config, traits, log=False))
+
+
+def _check_log(config: TableConfig, schema: TableSchema, traits: SourceTraits) -> None:
+    """Whether the log has the table's changes, whole and under its name."""
+    if traits.unlogged:
         raise SourceTableError(
             f"Table {config.table} is UNLOGGED, so no log of the server has its changes.",
             why="Its archive would stay silent whatever is written to it.",
             data=_NOTHING,
             next=f"ALTER TABLE {schema.table} SET LOGGED at the source, or read it with 'method: query'.",
         )
-    if log and (computed := [name for name in traits.unlogged_columns if schema.column(name)]):
+    if computed := [name for name in traits.unlogged_columns if schema.column(name)]:
         named = f"column{'s' if len(computed) > 1 else ''} {', '.join(map(repr, computed))}"
         raise SourceTableError(
             f"Postgres computes {named} of table {config.table} (GENERATED), and does not send that with its log.",
@@ -35,14 +43,21 @@ def check_traits(config: TableConfig, schema: TableSchema, traits: SourceTraits)
             next=f"Leave them out: 'except_column_list: [{', '.join(computed)}]' in the pipeline file. Or read the table with"
             " 'method: query'.",
         )
-    if log and traits.versioned:
+    if traits.logged_by_parts:
+        raise SourceTableError(
+            f"The log names the partitions of {config.table}, not the table itself.",
+            why="No publication sends it under its own name, so its changes come under its partitions' names, or not at all.",
+            data=_NOTHING,
+            next="Set publish.via.partition.root=true in Debezium before it makes its publication, or at the source: ALTER PUBLICATION name"
+            " SET (publish_via_partition_root = true). Or read the table with 'method: query'.",
+        )
+    if traits.versioned:
         raise SourceTableError(
             f"{schema.table} is system-versioned (WITH SYSTEM VERSIONING), and change events do not tell its rows from those of the past.",
             why="MariaDB logs rows of the past as inserts, and a delete as an update.",
             data=_NOTHING,
             next="Read the table with 'method: query'.",
         )
-    return (*_children_warning(config, traits), *_action_warnings(config, traits, log=log))
 
 
 def _check_place(config: TableConfig, traits: SourceTraits, *, log: bool) -> None:
@@ -84,6 +99,22 @@ def _children_warning(config: TableConfig, traits: SourceTraits) -> tuple[str, .
         f"rows of {', '.join(traits.children)}, which inherit from it, are copied with it; 'keys' ({', '.join(config.settings.keys)}) have"
         " to be unique over all of them.",
     )
+
+
+def _log_warnings(traits: SourceTraits) -> tuple[str, ...]:
+    """What the log does not tell, although it has the table."""
+    found: list[str] = []
+    if traits.partitioned:
+        found.append(
+            "a partition that is truncated, dropped, attached or detached by itself is no change of the table's log: its rows stay in the"
+            " lake, or are missing there, until a reconcile. Run 'cdc-ops reconcile' then, or set 'reconcile_schedule'."
+        )
+    if traits.narrow_publications:
+        found.append(
+            f"publications that do not send all of its changes: {', '.join(traits.narrow_publications)}. What is left out is not in the"
+            " lake, unless the tool that writes the archive reads another publication."
+        )
+    return tuple(found)
 
 
 def _action_warnings(config: TableConfig, traits: SourceTraits, *, log: bool) -> tuple[str, ...]:
