@@ -7,7 +7,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from email.message import EmailMessage
+from email.utils import format_datetime, make_msgid, parseaddr
 from http.client import HTTPException
 from typing import IO, Any, Final
 
@@ -76,6 +78,9 @@ def _mail(receiver: Receiver, message: Message) -> EmailMessage:
     mail = EmailMessage()
     subject, text = (part.encode("utf-8", "replace").decode("utf-8") for part in (message.subject, message.text))
     mail["Subject"], mail["From"], mail["To"] = f"[cdc-ops] {' '.join(subject.split())}", receiver.sender, ", ".join(receiver.to)
+    # Without these, a server that passes the mail on may add its own, or take it for spam.
+    _, address = parseaddr(receiver.sender)
+    mail["Date"], mail["Message-ID"] = format_datetime(datetime.now(UTC)), make_msgid("cdc-ops", address.rpartition("@")[2] or "localhost")
     mail.set_content(text)
     return mail
 

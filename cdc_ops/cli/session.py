@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cdc_ops.lake.spark.class_archive import ArchiveUse
     from cdc_ops.lake.spark.jvm_log import JvmLog
     from cdc_ops.sources.base import Source
+    from cdc_ops.state.sql import SqlStateReader
     from cdc_ops.steps.context import Context
 
 
@@ -61,6 +62,21 @@ def chosen_pipelines(folder: Path | None, names: list[str]) -> "tuple[Pipeline, 
     if not pipelines:
         raise ConfigError(f"No pipeline file exists in {where}.", next="Set the folder with --pipelines or CDC_OPS_PIPELINES.")
     return tuple(known[name] for name in names) if names else pipelines
+
+
+@contextmanager
+def ledger_reader() -> "Iterator[SqlStateReader]":
+    """Opens the ledger that `CDC_OPS_LEDGER` names, for reading.
+
+    Raises:
+        ConfigError: there is none, or the URL cannot be meant.
+        LedgerUnavailableError: its database does not answer, or it waits to be upgraded.
+        StateError: it is newer than this code.
+    """
+    from cdc_ops.state.sql import open_reader
+
+    with open_reader(load_settings(os.environ).ledger) as reader:
+        yield reader.required()
 
 
 def new_request(**parts: object) -> RunRequest:

@@ -1,12 +1,16 @@
 """Text helpers for messages and SQL statements."""
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_PLAIN_YAML: Final = re.compile(r"[^\W\d]\w*")
+_YAML_WORDS: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+"""What YAML takes for another thing than a text."""
 _PART: Final = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"\s*|(?P<plain>[^,]*))(?P<more>,|\Z)')
 
 
@@ -26,6 +30,20 @@ def did_you_mean(word: str, known: Iterable[str], limit: int = 8) -> str:
 def quoted(name: str) -> str:
     """Returns a name as a quoted Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def without_columns(names: Iterable[str]) -> str:
+    """Returns the line of a pipeline file that leaves columns out, with quotes where YAML needs them.
+
+    >>> print(without_columns(("name", "unit price", "no")))
+    except_column_list: [name, "unit price", "no"]
+    """
+    return f"except_column_list: [{', '.join(map(_in_yaml, names))}]"
+
+
+def _in_yaml(name: str) -> str:
+    plain = _PLAIN_YAML.fullmatch(name) and name.lower() not in _YAML_WORDS
+    return name if plain else json.dumps(name, ensure_ascii=False)
 
 
 def split_list(text: str) -> tuple[str, ...]:

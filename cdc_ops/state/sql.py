@@ -20,7 +20,7 @@ from cdc_ops.core.operation.results import OperationResult, Outcome
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import LeaseHeldError, StaleStateError
+from cdc_ops.errors import ConfigError, LeaseHeldError, StaleStateError
 from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableOverview
 from cdc_ops.state.db import alerts, approvals, idle_tables, leases, operations, pruning, runs, table_rows
 from cdc_ops.state.db.alerts import SqlAlertReader, SqlAlertStore
@@ -90,6 +90,24 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
     def close(self) -> None:
         """Closes all connections."""
         self._database.close()
+
+    def required(self) -> Self:
+        """Returns this reader where there is a ledger.
+
+        Raises:
+            ConfigError: there is none.
+            LedgerUnavailableError: its database does not answer, or it waits to be upgraded.
+            StateError: it is newer than this code.
+        """
+        with self._database.read() as connection:
+            if self._has_ledger(connection):
+                return self
+        raise ConfigError(
+            f"There is no ledger at {self._database.safe_url}.",
+            why="The first run makes it. Either nothing has run yet, or CDC_OPS_LEDGER is not what it is for the runs.",
+            data="Nothing was read or written.",
+            next="Set CDC_OPS_LEDGER as the runs have it. For a first run: cdc-ops run",
+        )
 
     def now(self) -> datetime:
         """See `StateReader`."""

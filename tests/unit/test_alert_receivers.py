@@ -1,6 +1,7 @@
 """Receivers that fail in part, or in a way that nobody foresaw: who has the message is not told again, and no other goes without it."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -52,6 +53,19 @@ def test_an_address_that_the_server_refuses_has_the_others_told_once_and_is_an_e
     assert "1 of 2 addresses: dead@example.com" in error.why
     assert [receiver for receiver, _ in first.told] == ["team"]
     assert (second.told, second.errors) == ((), ())
+
+
+def test_a_mail_says_when_it_was_written_and_has_an_id_of_its_own(store: SqlStateStore, box: Mailbox, tmp_path: Path) -> None:
+    wrong = Wrong(store)
+    for kind in (AlertKind.FAILURE, AlertKind.GAP):
+        wrong.make(kind)
+        look(store, tmp_path, box)
+    first, second = box.mails
+    assert first["Message-ID"] != second["Message-ID"]
+    for mail in (first, second):
+        sender = mail["From"].addresses[0].domain
+        assert mail["Message-ID"].endswith(f"@{sender}>")
+        assert abs(mail["Date"].datetime - datetime.now(UTC)) < timedelta(hours=1)
 
 
 def test_a_mail_that_no_address_has_taken_is_sent_again(store: SqlStateStore, box: Mailbox, tmp_path: Path) -> None:

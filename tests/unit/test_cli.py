@@ -208,10 +208,15 @@ def test_a_request_that_cannot_be_meant_is_refused_before_anything_is_touched(fo
     assert not (folder / "ledger.db").exists()
 
 
-def test_status_of_an_unknown_ledger_says_what_to_do_next(folder: Path) -> None:
-    code, output = run("status")
-    assert code == 0
-    assert "cdc-ops run" in output
+@pytest.mark.parametrize("command", [("status",), ("alerts",), ("alerts", "--notify"), ("metrics",), ("gap", "list")], ids=" ".join)
+def test_a_ledger_that_is_not_there_is_an_error_of_whoever_reads_it(folder: Path, command: tuple[str, ...]) -> None:
+    code, output = run(*command)
+    assert code == 2
+    told = " ".join(output.split())
+    assert "There is no ledger at sqlite:///" in told
+    assert "CDC_OPS_LEDGER" in told
+    assert "cdc-ops run" in told
+    assert not (folder / "ledger.db").exists()
 
 
 def test_the_schema_is_a_json_schema(folder: Path) -> None:

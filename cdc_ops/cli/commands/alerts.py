@@ -8,7 +8,7 @@ import typer
 from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Given, Json, Names, app, guarded
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import print_sentence
-from cdc_ops.cli.session import chosen_pipelines
+from cdc_ops.cli.session import chosen_pipelines, ledger_reader
 from cdc_ops.config.connections import connection_text
 from cdc_ops.config.settings import load_settings
 
@@ -49,9 +49,8 @@ def alerts(
 def _look(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Telling]]":
     from cdc_ops.alerts.conditions import read_conditions
     from cdc_ops.alerts.tell import Telling
-    from cdc_ops.state.sql import open_reader
 
-    with open_reader(load_settings(os.environ).ledger) as reader:
+    with ledger_reader() as reader:
         return [(pipeline.name, Telling(conditions=read_conditions(reader, pipeline))) for pipeline in pipelines]
 
 
@@ -59,6 +58,8 @@ def _tell(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Telling]]":
     from cdc_ops.alerts.tell import tell
     from cdc_ops.state.sql import open_store
 
+    with ledger_reader():
+        pass  # a store would make a ledger where none is, in which nothing is wrong
     with open_store(load_settings(os.environ).ledger) as store:
         return [(pipeline.name, tell(pipeline, store, find_channel)) for pipeline in pipelines]
 

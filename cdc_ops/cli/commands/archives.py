@@ -12,7 +12,7 @@ from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.archived import print_copies
 from cdc_ops.cli.output.moving_lines import progress
-from cdc_ops.cli.session import chosen_pipelines
+from cdc_ops.cli.session import chosen_pipelines, ledger_reader
 from cdc_ops.config.connections import connection_url
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
@@ -61,14 +61,8 @@ def archive(
 @gap_app.command("list")
 def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
     """Show gaps that stop a table, and accepted gaps that no run has passed yet."""
-    from cdc_ops.state.sql import open_reader
-
-    with guarded(as_json):
-        reader = open_reader(load_settings(os.environ).ledger)
-        try:
-            records = reader.archive_gaps(pipeline)
-        finally:
-            reader.close()
+    with guarded(as_json), ledger_reader() as reader:
+        records = reader.archive_gaps(pipeline)
     if as_json:
         render.print_json([_data(record) for record in records])
         return

@@ -1,6 +1,5 @@
 """Commands on the ledger: status and metrics, which look, and state rebuild, which repairs it."""
 
-import os
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +10,7 @@ from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Folder, Json, Names, Tables, app, guarded, state_app
 from cdc_ops.cli.output import render
-from cdc_ops.cli.session import chosen_pipelines, new_request, opened
-from cdc_ops.config.settings import load_settings
+from cdc_ops.cli.session import chosen_pipelines, ledger_reader, new_request, opened
 from cdc_ops.core import json_codec
 from cdc_ops.errors import EnvironmentSetupError, RequestError
 
@@ -46,10 +44,9 @@ def metrics(
     """
     from cdc_ops.metrics.families import read_families
     from cdc_ops.metrics.openmetrics import openmetrics_text
-    from cdc_ops.state.sql import open_reader
 
     with guarded(as_json=False):
-        with open_reader(load_settings(os.environ).ledger) as reader:
+        with ledger_reader() as reader:
             text = openmetrics_text(read_families(reader, (one for one in reader.overview() if _is_wanted(one, pipeline))))
         if output is None:
             typer.echo(text, nl=False)
@@ -59,9 +56,7 @@ def metrics(
 
 def _tables_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datetime]":
     """Returns the tables of some pipelines, or of all, and the ledger's clock."""
-    from cdc_ops.state.sql import open_reader
-
-    with open_reader(load_settings(os.environ).ledger) as reader:
+    with ledger_reader() as reader:
         return [row for row in reader.overview() if _is_wanted(row, pipelines)], reader.now()
 
 
@@ -72,10 +67,9 @@ def _is_wanted(row: "TableOverview", pipelines: list[str] | None) -> bool:
 def _status_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datetime, list[ApprovalRecord]]":
     """Returns the tables of some pipelines, or of all, the ledger's clock, and what people were asked: what is open, and the newest."""
     from cdc_ops.core.approvals import ApprovalStatus
-    from cdc_ops.state.sql import open_reader
 
     rows, now = _tables_of(pipelines)
-    with open_reader(load_settings(os.environ).ledger) as reader:
+    with ledger_reader() as reader:
         found = {one.approval_id: one for one in (*reader.approvals(status=ApprovalStatus.ASKED), *reader.approvals())}
     records = sorted(found.values(), key=lambda one: one.asked_at, reverse=True)
     return rows, now, [one for one in records if not pipelines or one.pipeline in pipelines]

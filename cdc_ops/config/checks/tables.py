@@ -11,6 +11,7 @@ from cdc_ops.core.cursor.cursors import coalesced_columns
 from cdc_ops.core.pipeline.contradictions import Contradiction, contradictions
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.reserved_names import reserved_name
+from cdc_ops.core.text import without_columns
 
 Data = Mapping[str, Any]
 
@@ -50,7 +51,7 @@ def _reserved_names(pattern: str, settings: TableSettings, data: Data, document:
     if found := reserved_name(declared, change_feed=settings.records_changes):
         mark = place_of(document, ("source", "tables", pattern, found.column)).key
         message = f"Column {found.column!r} of {pattern!r}: {found.why}"
-        yield Problem(mark=mark, message=message, valid=f"Exclude it ('except_column_list: [{found.listed}]'), or rename it.")
+        yield Problem(mark=mark, message=message, valid=f"Exclude it ('{without_columns([found.column])}'), or rename it.")
 
 
 def _mark(found: Contradiction, pattern: str, own: Data, defaults: Data, document: Document) -> tuple[Mark, bool]:

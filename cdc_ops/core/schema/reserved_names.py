@@ -1,6 +1,5 @@
 """Names that a column of a Delta table cannot have: Delta or cdc-ops has columns of these names beside it, or cannot write them. Pure."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -17,11 +16,6 @@ class ReservedName:
 
     column: str
     why: str
-
-    @property
-    def listed(self) -> str:
-        """The column in a list of a YAML file, where a text cannot begin with a backtick."""
-        return json.dumps(self.column, ensure_ascii=False) if "`" in self.column else self.column
 
 
 def reserved_name(names: Iterable[str], *, change_feed: bool) -> ReservedName | None:

@@ -14,6 +14,7 @@ from typing import Final
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type, common_type, holds
+from cdc_ops.core.text import without_columns
 from cdc_ops.errors import SchemaChangedError
 
 COPY_ANEW: Final = "copy the table with a pipeline of another name to another path"
@@ -330,7 +331,7 @@ def _stopped(settings: SchemaSettings, table: TableName, refused: tuple[SchemaCh
     ]
     hard = tuple(change for change in refused if change.kind in (ChangeKind.RETYPED, ChangeKind.KEYS))
     if retyped := [change.column for change in hard if change.kind is ChangeKind.RETYPED]:
-        remedies.append(f"or exclude it: 'except_column_list: [{', '.join(retyped)}]' in the pipeline file; the lake keeps its values")
+        remedies.append(f"or exclude it: '{without_columns(retyped)}' in the pipeline file; the lake keeps its values")
     if not hard:
         remedies.append("or let the lake follow: 'schema_changes: evolve' in the pipeline file")
     undecided = "This policy adds, drops and casts no column of the lake without a decision by an operator."

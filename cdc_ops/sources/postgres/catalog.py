@@ -8,6 +8,7 @@ from cdc_ops.core.schema.source_traits import SourceTraits
 from cdc_ops.core.schema.table_identity import TableIdentity
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import TypePolicies
+from cdc_ops.core.text import without_columns
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.postgres.session import PostgresSession
 from cdc_ops.sources.sql.catalog import check_mapping, choose_columns, hidden_columns, missing_table
@@ -154,7 +155,7 @@ class PostgresCatalog:
         _check_case(table, chosen)
         if hidden := [str(row["name"]) for row in chosen if not row["readable"]]:
             grant = f"GRANT SELECT ({', '.join(map(self._dialect.name, hidden))}) ON {self._dialect.table(table)} to the user"
-            without = f"leave them out: 'except_column_list: [{', '.join(hidden)}]' in the pipeline file."
+            without = f"leave them out: '{without_columns(hidden)}' in the pipeline file."
             raise hidden_columns(self._session, table, f"not {', '.join(map(repr, hidden))}", f"{grant}; or {without}")
         primary_key, indexes = self._indexes(table)
         return TableSchema(
@@ -251,7 +252,7 @@ class PostgresCatalog:
                 f"Column {row['name']!r} of {table} has type {row['declared']}, which cannot be copied.",
                 why="It belongs to an extension without a cast to text, so cdc-ops cannot store every value of it.",
                 data=NOTHING,
-                next=f"Exclude the column: 'except_column_list: [{row['name']}]' in the pipeline file.",
+                next=f"Exclude the column: '{without_columns([row['name']])}' in the pipeline file.",
             )
         mapping = check_mapping(table, row["name"], row["declared"], postgres_mapping(row["declared"], types.for_column(row["name"])))
         kind, quoted = row["declared"].rpartition(".")[2], self._dialect.name(row["name"])

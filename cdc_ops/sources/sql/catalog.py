@@ -2,7 +2,7 @@
 
 from cdc_ops.core.schema.mysql_types import TypeMapping
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.text import did_you_mean, without_columns
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import NOTHING, Row, SqlSession
@@ -63,6 +63,6 @@ def check_mapping(table: TableName, name: str, declared: str, mapping: TypeMappi
         f"Column {name!r} of {table} has type {declared}, which cannot be copied.",
         why=why,
         data=NOTHING,
-        next=f"Exclude the column: 'except_column_list: [{name}]' in the pipeline file"
+        next=f"Exclude the column: '{without_columns([name])}' in the pipeline file"
         + (", or allow text with 'decimal_overflow: string'." if mapping else "."),
     )

@@ -13,6 +13,7 @@ from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.collated_keys import compare_rules
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange, compare_columns, compare_keys
 from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.text import without_columns
 from cdc_ops.errors import SchemaChangedError, SourceTableError
 from cdc_ops.steps.table.source_table import SourceTable
 
@@ -44,7 +45,7 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
             f"Table {config.table} has a column {marker!r} of its own, so cdc-ops cannot mark its deleted rows ('deletes: soft').",
             why=f"The column that marks deleted rows in the Delta table has the name {marker!r} too.",
             data=_NOTHING,
-            next=f"Exclude the column: 'except_column_list: [{marker}]' in the pipeline file; or set 'deletes: hard'.",
+            next=f"Exclude the column: '{without_columns([marker])}' in the pipeline file; or set 'deletes: hard'.",
         )
 
 

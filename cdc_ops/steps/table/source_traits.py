@@ -4,6 +4,7 @@ from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.source_traits import ForeignKeyAction, SourceTraits
 from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.text import without_columns
 from cdc_ops.errors import SourceTableError
 
 _NOTHING = "Nothing was read; the watermark stays."
@@ -40,8 +41,7 @@ def _check_log(config: TableConfig, schema: TableSchema, traits: SourceTraits) -
             f"Postgres computes {named} of table {config.table} (GENERATED), and does not send that with its log.",
             why="pgoutput leaves generated columns out of its events, so each changed row would have NULL there.",
             data=_NOTHING,
-            next=f"Leave them out: 'except_column_list: [{', '.join(computed)}]' in the pipeline file. Or read the table with"
-            " 'method: query'.",
+            next=f"Leave them out: '{without_columns(computed)}' in the pipeline file. Or read the table with 'method: query'.",
         )
     if traits.logged_by_parts:
         raise SourceTableError(

@@ -17,7 +17,7 @@ from cdc_ops.core.schema.reserved_names import reserved_name
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type
-from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.text import did_you_mean, without_columns
 from cdc_ops.errors import ConfigError, RequestError, SourceTableError
 from cdc_ops.steps.table.metadata_columns import check_names, stored_otherwise
 from cdc_ops.steps.table.null_updates import nulls_ignored
@@ -52,8 +52,7 @@ def stored_as(
             f"Table {config.table} has a column {taken[0]!r} of its own.",
             why="cdc-ops adds a column of this name to the Delta table.",
             data=_NOTHING,
-            next=f"Exclude the column: 'except_column_list: [{taken[0]}]' in the pipeline file; or choose another name in"
-            " 'metadata_columns'.",
+            next=f"Exclude the column: '{without_columns(taken[:1])}' in the pipeline file; or choose another name in 'metadata_columns'.",
         )
     check_reserved_names(config, schema, None)
     check_hidden_order(config, schema, keys, hidden)
@@ -101,7 +100,7 @@ def check_reserved_names(config: TableConfig, schema: TableSchema, head: LakeHea
         f"Table {config.table} has a column {reserved.column!r}, which its Delta table cannot have.",
         why=reserved.why,
         data=_NOTHING,
-        next=f"Exclude the column: 'except_column_list: [{reserved.listed}]' in the pipeline file; or rename it at the source"
+        next=f"Exclude the column: '{without_columns([reserved.column])}' in the pipeline file; or rename it at the source"
         + (f", or {', '.join(remedies)}." if remedies else "."),
     )
 
