@@ -82,16 +82,16 @@ docs: setup ## The documentation as a site, in .local/site; broken links fail. T
 
 .PHONY: test
 test: jars servers ## The tests of every promise: unit, Spark, database servers and Airflow
-	@$(say) "tests, in two processes: one begins with those that need Spark, the other with the rest"
-	@$(BIN)/python -m pytest tests -m "not long" --numprocesses 2 --dist loadscope --no-loadscope-reorder
+	@$(say) "tests, in three processes: two begin with those that need Spark, one with the rest"
+	@$(BIN)/python -m pytest tests -m "not long" --numprocesses 3 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test-long
 test-long: jars servers ## The tests that repeat those on other ground: other servers, engines and formats, more examples, soaks
-	@$(BIN)/python -m pytest tests -m long --numprocesses 2 --dist loadscope --no-loadscope-reorder
+	@$(BIN)/python -m pytest tests -m long --numprocesses 3 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test-s3
 test-s3: jars servers ## The tests of lake, archives and whole runs, with everything they write on an S3 endpoint on loopback (s3a)
-	@CDC_OPS_TEST_STORE=s3 $(BIN)/python -m pytest tests/spark tests/integration --numprocesses 2 --dist loadscope --no-loadscope-reorder
+	@CDC_OPS_TEST_STORE=s3 $(BIN)/python -m pytest tests/spark tests/integration --numprocesses 3 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test-unit
 test-unit: setup ## The tests that need no Java: seconds

@@ -22,6 +22,7 @@ def settings_of(log: Path) -> dict[str, str]:
         return next(event["Spark Properties"] for line in lines if (event := json.loads(line))["Event"].endswith("EnvironmentUpdate"))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_snapshot_and_an_increment_arrive_in_delta(
     mariadb: MariaDBServer, jar_folder: Path, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch

@@ -179,6 +179,7 @@ def _job_of(staging: Path, pipeline: str) -> int:
     return 0
 
 
+@pytest.mark.long
 def test_a_paused_dag_is_told_of_by_the_dag_that_looks(stage: Stage) -> None:
     dag_id = f"cdc_{STALE}"
     stage.airflow.pause(dag_id, False)
@@ -272,6 +273,7 @@ def test_a_person_answers_in_the_browser_what_a_run_asks_and_nobody_else_can(sta
     until(tab, "['Rejection Received', 'Approval Received'].every(words => document.body.innerText.includes(words))")
 
 
+@pytest.mark.long
 def test_a_file_that_lands_starts_a_run_which_reads_it_and_leaves_it_where_it_is(stage: Stage) -> None:
     """The files are binlogs, as an archiver copies them when the server has closed them."""
     archive, airflow, dag_id = stage.folder / "binlogs", stage.airflow, f"cdc_{LANDED}"

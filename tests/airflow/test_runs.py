@@ -162,7 +162,7 @@ def test_a_retry_does_only_what_failed(stage: Stage) -> None:
     ("execution", "step", "how", "starts"),
     [
         ("separate", "extract", "die", 2),
-        ("separate", "extract", "die late", 1),
+        pytest.param("separate", "extract", "die late", 1, marks=pytest.mark.long),
         ("separate", "merge", "die", 2),
         ("fused", "sync", "die", 2),
     ],

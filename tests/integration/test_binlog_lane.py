@@ -130,7 +130,11 @@ def assert_same(found: list[str], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("wide", "plain"), ("wide", "compressed"), ("narrow", "plain"), ("narrow", "compressed"), ("t", "plain")]
+    ("name", "kind"),
+    [
+        *(("wide", "plain"), ("narrow", "compressed"), ("t", "plain")),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in (("wide", "compressed"), ("narrow", "plain"))),
+    ],
 )
 def test_rows_by_kernels_and_the_records_that_they_leave_are_the_feed_of_all_records(
     spark: SparkSession, binlogs: Binlogs, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -176,7 +180,7 @@ def landed(spark: SparkSession, operation: Operation, decoder: Decoder, readings
     return facts_of(manifest), rows, bad
 
 
-@pytest.mark.parametrize("unknown", ["elsewhere", "set aside"])
+@pytest.mark.parametrize("unknown", [pytest.param("elsewhere", marks=pytest.mark.long), "set aside"])
 def test_an_operation_lands_the_same_by_both_decoders_whatever_is_done_about_unknown_tables(
     spark: SparkSession, binlogs: Binlogs, unknown: str
 ) -> None:
@@ -188,7 +192,9 @@ def test_an_operation_lands_the_same_by_both_decoders_whatever_is_done_about_unk
     assert bool(facts[0].unknown.tables) == bool(unknown)
 
 
-@pytest.mark.parametrize(("name", "bad", "quarantine"), [("wide", 2, ""), ("wide", 2, "somewhere"), ("pair", 1, "somewhere")])
+@pytest.mark.parametrize(
+    ("name", "bad", "quarantine"), [("wide", 2, ""), pytest.param("wide", 2, "somewhere", marks=pytest.mark.long), ("pair", 1, "somewhere")]
+)
 def test_rows_that_cannot_be_read_are_told_and_set_aside_alike_by_both_decoders(
     spark: SparkSession, binlogs: Binlogs, name: str, bad: int, quarantine: str
 ) -> None:

@@ -239,6 +239,7 @@ def killed(*_: object) -> None:
     raise RuntimeError("killed")
 
 
+@pytest.mark.long
 def test_a_table_gets_the_versions_of_its_rows_from_its_events(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     shop = new_shop(mariadb, tmp_path, spark, event_history=True)
     shop.happen(25)

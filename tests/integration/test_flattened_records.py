@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
@@ -44,6 +45,7 @@ def archived(world: World, folder: str, settings: dict[str, str]) -> list[dict[s
     return [json.loads(line)["payload"] for file in files for line in file.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.long
 def test_null_of_a_column_with_a_default_is_null_and_the_transformation_that_replaces_it_is_refused(
     mysql: DatabaseServer, spark: SparkSession, tmp_path: Path
 ) -> None:

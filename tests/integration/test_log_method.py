@@ -483,7 +483,8 @@ def test_a_table_that_was_read_by_query_follows_its_archive_after_a_full_resync_
     assert world.lake("items", "id, name") == world.source("items", "id, name") == [(1, "aa"), (2, "b")]
 
 
-@pytest.mark.parametrize("scd_type", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("scd_type", [1, 2])
 def test_deletes_are_remembered_over_an_alter_that_makes_the_key_wider(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, scd_type: int
 ) -> None:

@@ -202,7 +202,8 @@ def check_verify_and_repairs(world: World, table: Odd, gone: int) -> None:
     assert table.is_equal()
 
 
-@pytest.mark.parametrize("kind", [pytest.param("mariadb", marks=pytest.mark.long), "postgres"])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["mariadb", "postgres"])
 def test_names_of_all_kinds_come_from_archived_events(kind: str, fixtures: Fixtures, spark: SparkSession, tmp_path: Path) -> None:
     world = World(fixtures(kind), tmp_path, spark)
     world.configure(method=Method.LOG, cursor=())

@@ -66,6 +66,7 @@ def test_columns_are_added_filled_widened_and_renamed(items: World) -> None:
     assert same(items, "id, title, amount, shipped, note")
 
 
+@pytest.mark.long
 def test_another_type_and_another_key_stop_the_table_until_a_full_resync(items: World) -> None:
     items.sql("ALTER TABLE items ALTER COLUMN amount TYPE text USING 'about ' || amount", "UPDATE items SET name = 'x' WHERE id = 1")
     assert "numeric" not in stopped(items.run()).what
@@ -77,6 +78,7 @@ def test_another_type_and_another_key_stop_the_table_until_a_full_resync(items: 
     assert same(items, "id, name, amount, shipped")
 
 
+@pytest.mark.long
 def test_an_alter_between_plan_and_read_lands_nothing_and_the_next_run_reads_the_same_window(items: World) -> None:
     items.sql("UPDATE items SET amount = 5 WHERE id <= 3")
 

@@ -24,6 +24,7 @@ def test_after_a_soak_increments_have_lost_nothing_and_reconcile_makes_the_lake_
         assert result.writers[kind] > 0, kind
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_with_the_clock_as_the_bound_the_same_writers_lose_rows(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     assert increments_until_a_loss(SoakWorld(mariadb, tmp_path, spark, unsafe=True), seconds=120, longest=4.0) > 0

@@ -262,6 +262,7 @@ def test_increments_and_reconciles_make_the_lake_equal(orders: World, applicatio
     assert_equal(orders, application, "orders", "id, customer, amount")
 
 
+@pytest.mark.long
 def test_the_native_reader_is_refused_on_a_cluster_and_auto_reads_over_jdbc_and_says_so(orders: World, application: Application) -> None:
     run(orders, application)
     change_rows(orders, new=5)
@@ -339,6 +340,7 @@ def test_the_log_method_goes_on_while_a_worker_dies_and_comes_back(
     assert_equal(world, application, "items", "id, name, price")
 
 
+@pytest.mark.long
 def test_a_folder_that_machines_do_not_share_is_refused_before_anything_is_read(
     mariadb: MariaDBServer, postgres: PostgresServer, object_store: ObjectStore, application: Application, tmp_path: Path
 ) -> None:

@@ -188,6 +188,7 @@ def test_records_in_quarantine_are_read_again_where_names_of_files_tell_no_offse
     assert [str(price) for _, price in world.lake("items", "id, price")] == ["1.500", "1.505"]
 
 
+@pytest.mark.long
 def test_a_value_that_is_too_large_widens_its_column_as_with_spark_of_its_own(
     mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from tests.state_contract import StateContract
 from tests.state_values import fresh, make_operation, run, take
 
 
-@pytest.fixture(params=["postgres", "mariadb", "mysql"])
+@pytest.fixture(params=["postgres", "mariadb", pytest.param("mysql", marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest) -> DatabaseServer:
     found: DatabaseServer = request.getfixturevalue(request.param)
     return found

@@ -173,6 +173,7 @@ def test_what_a_reconcile_a_backfill_and_a_resync_of_keys_find_widens_too(small:
     assert verified(small, "items")
 
 
+@pytest.mark.long
 def test_columns_that_were_added_renamed_or_altered_at_the_source_are_widened_in_the_same_operation(small: World) -> None:
     small.sql(
         "ALTER TABLE items ADD COLUMN num INT UNSIGNED",
@@ -379,7 +380,8 @@ def _wrapped(value: int) -> int:
     return value - 2**64 if value > LARGEST else value
 
 
-@pytest.mark.parametrize("scd_type", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("scd_type", [1, 2])
 def test_events_widen_what_they_bring_and_what_is_late_finds_its_deletes(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, scd_type: int
 ) -> None:

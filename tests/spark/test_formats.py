@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -116,16 +117,19 @@ class TestDebeziumMySQLUnwrappedAvro(FormatSuite):
     folder = GOLDEN / "debezium-mysql-unwrapped-avro"
 
 
+@pytest.mark.long
 class TestDebeziumPostgresUnwrappedAvro(FormatSuite):
     name = "debezium-postgres-unwrapped-avro"
     folder = GOLDEN / "debezium-postgres-unwrapped-avro"
 
 
+@pytest.mark.long
 class TestDebeziumSQLServerUnwrappedAvro(FormatSuite):
     name = "debezium-sqlserver-unwrapped-avro"
     folder = GOLDEN / "debezium-sqlserver-unwrapped-avro"
 
 
+@pytest.mark.long
 class TestDebeziumOracleUnwrappedAvro(FormatSuite):
     name = "debezium-oracle-unwrapped-avro"
     folder = GOLDEN / "debezium-oracle-unwrapped-avro"

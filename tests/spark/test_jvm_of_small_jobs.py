@@ -85,6 +85,7 @@ def test_a_small_job_writes_the_archive_that_others_read_and_a_damaged_one_distu
     assert machine.archives() == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_large_job_does_not_run_in_the_jvm_of_a_small_one_and_a_small_one_may_run_in_a_large_ones(machine: Machine) -> None:
     small, large, again = machine.run(True, False, True)
