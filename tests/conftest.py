@@ -157,7 +157,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Deals out to three processes (`make test`): all tests that need no Spark are one hand, those that do go file by file.
 
     So two processes have a Spark session, and the third has all the rest; when that is done, it takes of the files that are left, with a
-    session of its own. Three keep two processors busy: each waits a sixth of its time, for servers, for Airflow and for its JVM. The groups of pytest-xdist are not for it: under pytest 9.2 their names do not get into the ids of tests.
+    session of its own. Three keep two processors busy: each waits a sixth of its time, for servers, for Airflow and for its JVM.
+    The groups of pytest-xdist are not for it: under pytest 9.2 their names do not get into the ids of tests.
     """
     from xdist.scheduler import LoadScopeScheduling
 
