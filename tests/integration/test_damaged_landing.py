@@ -124,6 +124,7 @@ def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(wo
     assert world.data_commits("orders") == [1, 2]
 
 
+@pytest.mark.long
 @pytest.mark.local_store
 def test_events_whose_landed_feed_is_damaged_are_read_again_from_the_same_files(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.config.loading import load_pipeline
@@ -126,6 +127,7 @@ GOLDENGATE = {"id": "number(18) primary key", "name": "varchar2(40 char)", "at":
 MONGODB = {"_id": "objectId primary key", "name": "string", "flag": "bool"}
 
 
+@pytest.mark.long
 def test_events_of_servers_that_nobody_asks_become_tables(spark: SparkSession, tmp_path: Path) -> None:
     sql_server = Declared(tmp_path / "sqlserver", spark, "debezium-sqlserver", SQL_SERVER, "sqlserver")
     oracle = Declared(tmp_path / "oracle", spark, "debezium-oracle", ORACLE, "oracle")

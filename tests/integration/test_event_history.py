@@ -156,6 +156,7 @@ def test_an_event_that_is_delivered_twice_is_once_in_the_history(followed: Shop)
     assert kept.count() == len(followed.events) == kept.selectExpr("position[1]").distinct().count()
 
 
+@pytest.mark.long
 def test_what_is_older_than_the_retention_becomes_states_of_rows(followed: Shop) -> None:
     """The last test of these events: it removes some."""
     spark, path = followed.world.spark, history(followed)

@@ -398,6 +398,7 @@ def test_a_lost_ledger_and_files_that_come_twice_change_nothing(mariadb: MariaDB
     assert world.lake("items", "id, name") == [(1, "c"), (2, "new")]
 
 
+@pytest.mark.long
 def test_reconcile_and_resync_work_on_a_table_that_follows_a_log(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = log_world(mariadb, tmp_path, spark)
     world.sql(ITEMS, "INSERT INTO items VALUES (1, 'a', 1.00), (2, 'b', 2.00)")

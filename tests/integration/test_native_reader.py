@@ -155,6 +155,7 @@ def assert_landed_nothing_or_all(world: World, *, landed: bool) -> None:
         assert not Path(world.path("orders"), "_delta_log").exists() or not world.data_commits("orders")
 
 
+@pytest.mark.long
 def test_packets_around_16_mb_and_a_value_of_64_mb_arrive_as_they_are(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = native_world(mariadb, tmp_path, spark)
     [(before,)] = mariadb.execute("SELECT @@GLOBAL.max_allowed_packet")

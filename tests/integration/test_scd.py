@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.deletes import Deletes
@@ -77,6 +78,7 @@ def test_events_that_come_late_change_nothing_newer_and_bring_no_deleted_row_bac
     assert world.lake("items", "id, name") == [(3, "newer")]
 
 
+@pytest.mark.long
 def test_deletes_and_nulls_that_are_ignored_leave_what_is_there(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = log_world(mariadb, tmp_path, spark)
     world.configure(deletes=Deletes.IGNORE, apply_as_deletes="flag = 'gone'", except_column_list=("flag",), ignore_null_updates=True)
@@ -130,6 +132,7 @@ def test_a_table_that_follows_a_log_keeps_every_version(mariadb: MariaDBServer, 
         assert "keeps the versions" in str(error)
 
 
+@pytest.mark.long
 def test_rows_that_are_read_by_query_leave_versions_that_reconcile_ends(
     mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def wide(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World:
     return world
 
 
+@pytest.mark.long
 def test_a_table_of_hundreds_of_columns_is_read_merged_and_compared(wide: World) -> None:
     assert not wide.run().failures
     wide.sql("UPDATE orders SET c000 = NULL, c249 = 1 WHERE id = 2", f"INSERT INTO orders VALUES (4, NOW(6), {values(9)})")
