@@ -106,6 +106,8 @@ def test_a_partitioned_table_is_refused_where_the_log_names_its_partitions(postg
     postgres.execute("ALTER PUBLICATION shop SET (publish_via_partition_root = true)", database=tables.database)
     [told] = tables.warnings("parted", **LOG)
     assert "truncated, dropped, attached or detached" in told
+    postgres.execute("CREATE PUBLICATION other FOR TABLE parted", database=tables.database)
+    assert "other (leaves out the name of the table)" in tables.warnings("parted", **LOG)[1]
 
 
 def test_a_publication_that_leaves_changes_out_is_told(postgres: PostgresServer) -> None:
@@ -121,6 +123,9 @@ def test_a_publication_that_leaves_changes_out_is_told(postgres: PostgresServer)
     assert "narrow (leaves out deletes, TRUNCATE, rows (WHERE), columns)" in told
     assert "all_of_it" not in told
     assert tables.warnings("part", **WHOLE) == ()
+    postgres.execute("CREATE PUBLICATION everything FOR ALL TABLES WITH (publish = 'insert, update, truncate')", database=tables.database)
+    [told] = tables.warnings("whole", **LOG)
+    assert "everything (leaves out deletes)" in told
 
 
 def test_rows_that_another_server_or_table_keeps_are_followed_by_no_bound(postgres: PostgresServer, mariadb: MariaDBServer) -> None:

@@ -112,15 +112,17 @@ _TABLES: Final = """
         AND COALESCE(to_jsonb(a) ->> 'attgenerated', '') <> '' ORDER BY a.attnum) AS computed,
       c.relkind = 'p' AND NOT EXISTS (SELECT FROM pg_publication_tables p
         WHERE p.schemaname = n.nspname AND p.tablename = c.relname) AS by_parts,
-      -- Filters and lists of columns: servers before 15 have none.
+      -- Filters and lists of columns: servers before 15 have none; the root's name: those before 13.
       ARRAY(SELECT format('%s (leaves out %s)', b.pubname, concat_ws(', ',
           CASE WHEN NOT b.pubinsert THEN 'inserts' END, CASE WHEN NOT b.pubupdate THEN 'updates' END,
           CASE WHEN NOT b.pubdelete THEN 'deletes' END, CASE WHEN NOT b.pubtruncate THEN 'TRUNCATE' END,
           CASE WHEN to_jsonb(r) ->> 'prqual' IS NOT NULL THEN 'rows (WHERE)' END,
-          CASE WHEN to_jsonb(r) ->> 'prattrs' IS NOT NULL THEN 'columns' END))
-        FROM pg_publication_rel r JOIN pg_publication b ON b.oid = r.prpubid
-        WHERE r.prrelid = c.oid AND NOT (b.pubinsert AND b.pubupdate AND b.pubdelete AND b.pubtruncate
-          AND to_jsonb(r) ->> 'prqual' IS NULL AND to_jsonb(r) ->> 'prattrs' IS NULL)
+          CASE WHEN to_jsonb(r) ->> 'prattrs' IS NOT NULL THEN 'columns' END,
+          CASE WHEN c.relkind = 'p' AND to_jsonb(b) ->> 'pubviaroot' = 'false' THEN 'the name of the table' END))
+        FROM pg_publication b LEFT JOIN pg_publication_rel r ON r.prpubid = b.oid AND r.prrelid = c.oid
+        WHERE (b.puballtables OR r.prrelid IS NOT NULL) AND NOT (b.pubinsert AND b.pubupdate AND b.pubdelete AND b.pubtruncate
+          AND to_jsonb(r) ->> 'prqual' IS NULL AND to_jsonb(r) ->> 'prattrs' IS NULL
+          AND (c.relkind <> 'p' OR to_jsonb(b) ->> 'pubviaroot' = 'true'))
         ORDER BY b.pubname) AS narrow
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname {schemas} AND c.relname {names} AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"""
