@@ -93,6 +93,13 @@ def test_a_rounded_decimal_is_read_only_if_that_is_accepted(spark: SparkSession)
     assert values(spark, column("decimal(10,2)"), spelled, accept_losses=("decimal.handling.mode=double",)) == ["12.50"]
 
 
+def test_bits_that_are_all_zero_come_as_no_byte(spark: SparkSession) -> None:
+    kind: Kind = ("bytes", "io.debezium.data.Bits", None)
+    spelled: list[tuple[str, Kind]] = [("", kind), ("AQ==", kind), ("BA==", kind)]
+    assert values(spark, column("bit(3)", postgres=True), spelled) == ["000", "001", "100"]
+    assert values(spark, column("bit(3)"), spelled) == ["0", "1", "4"]
+
+
 def test_an_unsigned_number_has_all_of_its_64_bits_in_either_mode(spark: SparkSession) -> None:
     [one], numbers = widened((column("bigint unsigned"),)), [0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
     wrapped = [(str(number - 2**64 if number >= 2**63 else number), PLAIN) for number in numbers]

@@ -217,8 +217,11 @@ def _time_of_day(column: Column, text: Expr, number: Expr, name: Expr) -> Readin
 
 
 def _bits(column: Column, text: Expr) -> Reading:
-    """Reads bits: BIT(1) is true or false, longer ones are bytes, least significant first."""
-    number = F.when(text == "true", "1").when(text == "false", "0")
+    """Reads bits: BIT(1) is true or false, longer ones are bytes, least significant first.
+
+    Postgres' connector leaves out bytes of zeros at the end, so bits that are all zero have none.
+    """
+    number = F.when(text == "true", "1").when(text.isin("false", ""), "0")
     number = number.otherwise(values.little_endian(F.try_to_binary(text, F.lit("base64"))))
     if logical_type_of(column) is LogicalType.BIT:
         return Reading(value=number.try_cast(column.delta_type))
