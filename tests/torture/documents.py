@@ -12,6 +12,11 @@ def failures_of(document: Any) -> dict[str, dict[str, str]]:
             found[""] = error if isinstance(error, dict) else one
         for failure in one.get("failures", ()):
             found[failure.get("table", "")] = failure.get("error") if isinstance(failure.get("error"), dict) else failure
+        for run in one.get("tables", ()):
+            gap, table = run.get("missing"), run.get("table")
+            if gap and not gap.get("healing"):  # exit code 7: the table stands before it until somebody decides
+                name = f"{table['schema']}.{table['name']}" if isinstance(table, dict) else str(table)
+                found.setdefault(name, {"error": "Gap", "what": str(gap)[:300]})
     return found
 
 
