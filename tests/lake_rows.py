@@ -25,20 +25,19 @@ _DIGITS: Final = re.compile(r"\d+")
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 
 
-def rows_of(path: str, columns: str = "*", version: int | None = None) -> list[tuple[Any, ...]] | None:
+def rows_of(path: str, columns: str = "*") -> list[tuple[Any, ...]] | None:
     """Returns the rows of a table in no order, with the values that `collect()` has.
 
     Args:
         path: The table's folder.
         columns: Names, separated by commas, or `*`.
-        version: Of the table; the newest by default.
 
     Returns:
         None where this takes an engine: on an object store, for expressions, and for columns that are no plain values.
     """
     if "://" in path:
         return None
-    snapshot = replay(Path(path), version)
+    snapshot = replay(Path(path))
     kinds = {field["name"]: field["type"] for field in snapshot.fields}
     names = [*kinds] if columns == "*" else [name.strip().strip("`") for name in columns.split(",")]
     if any(name not in kinds or not _is_plain(kinds[name]) for name in names):

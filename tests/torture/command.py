@@ -64,8 +64,7 @@ def _engine(server: Any, tables: list[str], folder: Path, whole: bool, more: dic
 
     sink = SinkArchive(folder / "events", folder / "sink", records_per_file=20)
     mode = "initial" if whole else "no_data"
-    slots = {"slot.drop.on.stop": "true"} if server.name == "Postgres" else {}
-    with running_debezium(server, tables, sink, folder / "engine", snapshot_mode=mode, settings={**SETTINGS, **slots, **more}) as engine:
+    with running_debezium(server, tables, sink, folder / "engine", snapshot_mode=mode, settings={**SETTINGS, **more}) as engine:
         engine.catch_up()
         yield engine.catch_up
 

@@ -13,10 +13,9 @@ def failures_of(document: Any) -> dict[str, dict[str, str]]:
         for failure in one.get("failures", ()):
             found[failure.get("table", "")] = failure.get("error") if isinstance(failure.get("error"), dict) else failure
         for run in one.get("tables", ()):
-            gap, table = run.get("missing"), run.get("table")
-            if gap and not gap.get("healing"):  # exit code 7: the table stands before it until somebody decides
-                name = f"{table['schema']}.{table['name']}" if isinstance(table, dict) else str(table)
-                found.setdefault(name, {"error": "Gap", "what": str(gap)[:300]})
+            gap = run.get("missing")
+            if gap and not gap["healing"]:  # exit code 7: the table stands before it until somebody decides
+                found.setdefault("{schema}.{name}".format(**run["table"]), {"error": "Gap", "what": str(gap)[:300]})
     return found
 
 

@@ -64,7 +64,9 @@ class DebeziumEvents:
 
 def _more_settings(case: Case) -> dict[str, str]:
     """Settings of the engine alone. Without the root's name on their changes, tables with partitions have to be refused."""
-    return {"publish.via.partition.root": str(case.seed % 5 != 0).lower()} if case.server == "postgres" else {}
+    if case.server != "postgres":
+        return {}
+    return {"slot.drop.on.stop": "true", "publish.via.partition.root": str(case.seed % 5 != 0).lower()}
 
 
 def _is_whole(case: Case) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from tests.mutants.table import mechanisms
 from tests.torture.again import Request, differences_again, key_texts, quoted, request_of
 from tests.torture.archiver import SERVER, ArchiverCopies
+from tests.torture.documents import failures_of
 from tests.torture.driver import Answer
 from tests.torture.model import Again, Column, Table, What
 from tests.torture.oracle.lake import LakeTable
@@ -112,3 +113,12 @@ def test_a_known_error_can_be_brought_back(hunt: Any) -> None:
     assert hunt.taken_back
     for name in hunt.taken_back:
         assert edits[name].broken_text()
+
+
+def test_a_table_that_stands_before_a_gap_is_refused_by_name_and_one_that_is_healed_is_not() -> None:
+    def run(name: str, missing: dict[str, Any] | None) -> dict[str, Any]:
+        return {"table": {"schema": "shop", "name": name}, "missing": missing}
+
+    runs = [run("stands", {"gaps": [], "healing": False}), run("heals", {"gaps": [], "healing": True}), run("goes on", None)]
+    found = failures_of({"torture": {"tables": runs, "failures": []}})
+    assert {table: error["error"] for table, error in found.items()} == {"shop.stands": "Gap"}

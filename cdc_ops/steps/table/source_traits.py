@@ -22,8 +22,8 @@ def check_traits(config: TableConfig, schema: TableSchema, traits: SourceTraits)
     _check_children(config, traits, log=log)
     if log:
         _check_log(config, schema, traits)
-        return (*_children_warning(config, traits), *_log_warnings(traits), *_action_warnings(config, traits, log=True))
-    return (*_children_warning(config, traits), *_action_warnings(config, traits, log=False))
+    unlogged = _log_warnings(traits) if log else ()
+    return (*_children_warning(config, traits), *unlogged, *_action_warnings(config, traits, log=log))
 
 
 def _check_log(config: TableConfig, schema: TableSchema, traits: SourceTraits) -> None:
