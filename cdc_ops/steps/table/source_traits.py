@@ -49,7 +49,8 @@ def _check_log(config: TableConfig, schema: TableSchema, traits: SourceTraits) -
             why="No publication sends it under its own name, so its changes come under its partitions' names, or not at all.",
             data=_NOTHING,
             next="Set publish.via.partition.root=true in Debezium before it makes its publication, or at the source: ALTER PUBLICATION name"
-            " SET (publish_via_partition_root = true). Or read the table with 'method: query'.",
+            " SET (publish_via_partition_root = true); a table that was copied before lacks what came until then: 'cdc-ops reconcile'"
+            " brings it. Or read the table with 'method: query'.",
         )
     if traits.versioned:
         raise SourceTableError(
