@@ -10,9 +10,10 @@ import pytest
 from tests.mutants.table import mechanisms
 from tests.torture.again import Request, differences_again, key_texts, quoted, request_of
 from tests.torture.archiver import SERVER, ArchiverCopies
+from tests.torture.copies import BinlogCopies
 from tests.torture.documents import failures_of
 from tests.torture.driver import Answer
-from tests.torture.model import Again, Column, Table, What
+from tests.torture.model import Again, Column, Copy, Table, What
 from tests.torture.oracle.lake import LakeTable
 from tests.torture.oracle.truth import Truth
 from tests.torture.proof import HUNTS
@@ -122,3 +123,26 @@ def test_a_table_that_stands_before_a_gap_is_refused_by_name_and_one_that_is_hea
     runs = [run("stands", {"gaps": [], "healing": False}), run("heals", {"gaps": [], "healing": True}), run("goes on", None)]
     found = failures_of({"torture": {"tables": runs, "failures": []}})
     assert {table: error["error"] for table, error in found.items()} == {"shop.stands": "Gap"}
+
+
+def test_behind_a_binlog_that_was_copied_while_it_was_open_another_one_is_closed(tmp_path: Path) -> None:
+    """A file at the end may still grow, so the product waits for it; only one in the middle is certainly cut."""
+    data = tmp_path / "data"
+    data.mkdir()
+    names = list[str]()
+
+    def execute(statement: str) -> list[tuple[str]]:
+        if statement.startswith("FLUSH"):
+            names.append(f"binlog.{len(names) + 1:06}")
+            (data / names[-1]).write_bytes(b"open")
+        return [(one,) for one in names]
+
+    copies = BinlogCopies(SimpleNamespace(execute=execute, data=data, name="MySQL"), tmp_path / "archive")
+    copies.script(Copy(early=True))
+    assert names[-1] == "binlog.000002"
+    (data / "binlog.000002").write_bytes(b"open, and then closed")
+    copies.copy()
+    archived = {file.name: file.read_bytes() for file in (tmp_path / "archive").iterdir()}
+    assert archived == {"binlog.000001": b"open", "binlog.000002": b"open", "binlog.000003": b"open"}
+    copies.copy()
+    assert len(names) == 5
