@@ -24,7 +24,7 @@ class BinlogCopies:
     def copy(self) -> None:
         """Closes the newest and copies those that are not there; after a reset all, over those of the same names.
 
-        Behind a file that was taken as it was another one is closed: the newest file of an archive may still grow, one in the middle may not.
+        Behind a file that was taken as it was another one is closed: an archive's newest file may still grow, one in the middle may not.
         """
         self._server.execute("FLUSH BINARY LOGS")
         if self._early & set(self._names()[-2:-1]):
