@@ -18,10 +18,11 @@ from tests.torture.generate import generate
 from tests.torture.model import Case, Column, Insert, Run, Table, Transaction, Update
 from tests.torture.oracle.deletion_vectors import deleted_rows
 from tests.torture.oracle.delta_log import replay
-from tests.torture.oracle.lake import LakeTable, read_lake
+from tests.torture.oracle.lake import LakeTable, _folder_value, read_lake
 from tests.torture.oracle.points import point_faults
 from tests.torture.oracle.relation import judge
 from tests.torture.oracle.truth import Truth, read_truth
+from tests.torture.oracle.values import from_lake
 from tests.torture.outcome import Outcome
 from tests.torture.proof import HUNTS, case_of
 from tests.torture.schemas import KINDS
@@ -241,6 +242,14 @@ def test_an_empty_text_in_a_folder_is_null_as_every_reader_sees_it(tmp_path: Pat
     lake = Lake(tmp_path / "t", partitioned=True)
     lake.commit(lake.add("a.parquet", [("1", "x")], partitionValues={"v": ""}))
     assert [row["v"] for row in read_lake(replay(lake.root)).rows] == [None]
+
+
+@pytest.mark.parametrize(
+    ("stored", "text", "value"), [("double", "1.7976931348623157E308", 1.7976931348623157e308), ("float", "-0.0", -0.0)]
+)
+def test_the_text_of_a_folder_is_the_number_that_a_file_would_have(stored: str, text: str, value: float) -> None:
+    assert _folder_value(text, stored) == from_lake(stored)(value)
+    assert _folder_value(text, stored) != from_lake(stored)(2.0)
 
 
 def test_a_failing_case_is_made_as_small_as_it_fails() -> None:

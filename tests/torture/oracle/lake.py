@@ -87,6 +87,8 @@ def _folder_value(text: str | None, stored: str) -> Any:
         return Decimal(text)
     if stored in ("timestamp", "timestamp_ntz"):
         return micros_of(text.replace("T", " ").removesuffix("Z"))
+    if stored in ("float", "double"):
+        return from_lake(stored)(float(text))
     return {"boolean": lambda: text == "true", "date": lambda: days_of(text), "binary": text.encode}.get(stored, lambda: text)()
 
 
