@@ -26,14 +26,15 @@ from tests.operations import changed, with_fields
 from tests.state_alert_contract import AlertContract
 from tests.state_approval_contract import ApprovalContract
 from tests.state_archive_contract import ArchiveContract
+from tests.state_forget_contract import ForgetContract
 from tests.state_idle_contract import IdleContract
 from tests.state_lease_contract import LeaseContract
 from tests.state_told_contract import ToldFilesContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, make_operation, race, result, run, settle, take
 
 
-class StateContract(LeaseContract, ArchiveContract, IdleContract, AlertContract, ApprovalContract, ToldFilesContract):
-    """The tests; those of leases, archives, idle tables, alerts, approvals and told files stand on their own."""
+class StateContract(LeaseContract, ArchiveContract, IdleContract, AlertContract, ApprovalContract, ToldFilesContract, ForgetContract):
+    """The tests; those of leases, archives, idle tables, alerts, approvals, told files and pipelines that are gone stand on their own."""
 
     # ---------------------------------------------------------------------------------------------- opening and migrating
 

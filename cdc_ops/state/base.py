@@ -151,6 +151,10 @@ class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, A
         """
 
     @abstractmethod
+    def pipelines(self) -> tuple[str, ...]:
+        """Returns the names of all pipelines of which the ledger knows anything, sorted."""
+
+    @abstractmethod
     def free_tables(self, pipeline: str, among: Sequence[TableName]) -> tuple[FreeTable, ...]:
         """Returns those of some tables that have a state, no holder, not even of an expired lease, and no open operation.
 
@@ -251,6 +255,14 @@ class StateStore(StateReader, ArchiveStore, AlertStore, ApprovalStore, ToldFiles
     @abstractmethod
     def put_stats(self, lease: Lease, pipeline: str, table: TableName, stats: TableStats) -> None:
         """Stores the numbers after maintenance."""
+
+    @abstractmethod
+    def forget(self, pipeline: str) -> tuple[TableName, ...]:
+        """Removes everything that the ledger knows of a pipeline, which is gone, and returns its tables; () if it knew nothing.
+
+        Raises:
+            LeaseHeldError: a run holds one of its tables; nothing was removed.
+        """
 
     @abstractmethod
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:

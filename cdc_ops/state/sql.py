@@ -22,7 +22,7 @@ from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, LeaseHeldError, StaleStateError
 from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableOverview
-from cdc_ops.state.db import alerts, approvals, idle_tables, leases, operations, pruning, runs, table_rows
+from cdc_ops.state.db import alerts, approvals, forgetting, idle_tables, leases, operations, pruning, runs, table_rows
 from cdc_ops.state.db.alerts import SqlAlertReader, SqlAlertStore
 from cdc_ops.state.db.approvals import SqlApprovalReader, SqlApprovalStore
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
@@ -167,6 +167,10 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
         """See `StateReader`."""
         return self._read(lambda connection: runs.overview(connection, pipeline, table), ())
 
+    def pipelines(self) -> tuple[str, ...]:
+        """See `StateReader`."""
+        return self._read(forgetting.pipelines, ())
+
     def free_tables(self, pipeline: str, among: Sequence[TableName]) -> tuple[FreeTable, ...]:
         """See `StateReader`."""
         return self._read(lambda connection: idle_tables.free_tables(connection, pipeline, among), ())
@@ -305,6 +309,14 @@ class SqlStateStore(SqlArchiveStore, SqlAlertStore, SqlApprovalStore, SqlToldFil
         with self._database.write() as connection:
             leases.hold(connection, lease)
             connection.execute(update(tables).where(table_rows.of_table(tables, pipeline, table)).values(stats=json_codec.dumps(stats)))
+
+    def forget(self, pipeline: str) -> tuple[TableName, ...]:
+        """See `StateStore`."""
+        with self._database.write() as connection:
+            forgotten = forgetting.forget(connection, pipeline)
+        if isinstance(forgotten, Lease):
+            raise leases.lease_held(forgotten)
+        return forgotten
 
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
         """See `StateStore`. Nothing is locked where nothing is old."""

@@ -65,7 +65,8 @@ def acquire(connection: Connection, claim: Claim) -> Lease | LeaseHeldError:
     if held and not gone:
         if claim.live:
             _mark_waiting(connection, claim, now)
-        return _held(lease_of(row), claim)
+        next_one = " This run gets the table next." if claim.live else " Increments get the table before this run."
+        return lease_held(lease_of(row), next_one)
     if not claim.live and (waiting := _waiting(connection, claim, now)):
         return _stand_back(*waiting, claim)
     return replace(_grant(connection, claim, row.token + 1, now), instead_of=row.holder if gone else "")
@@ -152,12 +153,17 @@ def _waiter(holder: str) -> str:
     return hashlib.sha256(holder.encode()).hexdigest()
 
 
-def _held(lease: Lease, claim: Claim) -> LeaseHeldError:
+def lease_held(lease: Lease, next_one: str = "") -> LeaseHeldError:
+    """Returns the error of who may not write a table.
+
+    Args:
+        lease: Who may.
+        next_one: Who gets it then, as a sentence.
+    """
     purpose = f" for {lease.purpose}" if lease.purpose else ""
     return LeaseHeldError(
         f"Table {lease.table} of pipeline {lease.pipeline!r} is held by {lease.holder_name}{purpose} until {_moment(lease.expires_at)}.",
-        why="Only one run may write a table at a time."
-        + (" This run gets the table next." if claim.live else " Increments get the table before this run."),
+        why=f"Only one run may write a table at a time.{next_one}",
         data="Nothing was read or written.",
         next="Nothing to do: retry. If its holder ended without releasing it, the lease expires at that time; to end it now:"
         f" cdc-ops unlock {lease.table} --pipeline {lease.pipeline}",

@@ -1,0 +1,93 @@
+"""The command for a pipeline that is gone: forget. It writes the ledger and connects to nothing else."""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded
+from cdc_ops.cli.output import render
+from cdc_ops.cli.session import ledger_reader
+from cdc_ops.config.settings import load_settings
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import RequestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_KEPT = "Its Delta tables stay as they are; nothing updates them any more."
+
+
+@app.command()
+def forget(
+    pipeline: Annotated[str, typer.Argument(help="The pipeline's name, as 'cdc-ops status' shows it.", metavar="PIPELINE")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Forget it without confirmation.")] = False,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a pipeline whose file is gone from the ledger: its tables, runs, alerts and questions. Its Delta tables stay as they are."""
+    from cdc_ops.state.sql import open_store
+
+    with guarded(as_json):
+        _check_is_gone(pipeline, folder or load_settings(os.environ).pipelines)
+        with ledger_reader() as reader:
+            known, tables = reader.pipelines(), [str(row.state.table) for row in reader.overview(pipeline)]
+        if pipeline not in known:
+            raise RequestError(
+                f"The ledger knows no pipeline {pipeline!r}.",
+                why=did_you_mean(pipeline, known),
+                data="Nothing was changed.",
+                next="'cdc-ops status' shows the pipelines.",
+            )
+        if wanted := _confirmed(pipeline, tables, yes=yes, as_json=as_json):
+            with open_store(load_settings(os.environ).ledger) as store:
+                store.forget(pipeline)
+    if as_json:
+        render.print_json({"pipeline": pipeline, "forgotten": wanted, "tables": tables})
+    elif wanted:
+        render.out.print(escape(f"The ledger has forgotten {pipeline}: {_counted(tables)}. {_KEPT}"), highlight=False, soft_wrap=True)
+
+
+def _check_is_gone(pipeline: str, folder: "Path") -> None:
+    """Makes sure that no file has the pipeline.
+
+    Raises:
+        ConfigError: a file of the folder is wrong, so nobody knows whose it is.
+        RequestError: a file has it.
+    """
+    from cdc_ops.config.loading import load_pipelines
+
+    if origin := next((one.origin for one in load_pipelines(folder) if one.name == pipeline), ""):
+        raise RequestError(
+            f"Pipeline {pipeline} cannot be forgotten: {origin} has it.",
+            why="Its next run would find its tables in the lake and know nothing of them.",
+            data="Nothing was changed.",
+            next=f"Remove {origin} first. If its ledger is wrong: cdc-ops state rebuild --pipeline {pipeline}",
+        )
+
+
+def _confirmed(pipeline: str, tables: list[str], *, yes: bool, as_json: bool) -> bool:
+    """Says what is about to happen, and asks whether it shall.
+
+    Raises:
+        RequestError: there is nobody to ask.
+    """
+    text = f"The ledger forgets pipeline {pipeline} with {_counted(tables)}, their runs and alerts. {_KEPT}"
+    if not yes and (as_json or not has_terminal()):
+        raise RequestError(
+            "Nothing was forgotten: no terminal for the confirmation.", why=text, data="Nothing was changed.", next="Add --yes."
+        )
+    if not as_json:
+        render.err.print(escape(text), highlight=False, soft_wrap=True)
+    return yes or typer.confirm("Forget it?", err=True)
+
+
+def has_terminal() -> bool:
+    """True if there is somebody to ask."""
+    return sys.stdin.isatty()
+
+
+def _counted(tables: list[str]) -> str:
+    return f"{len(tables):,} table{'' if len(tables) == 1 else 's'}"
