@@ -26,7 +26,7 @@ from cdc_ops.airflow.options.dag_options import check_executors, dag_options, ne
 from cdc_ops.airflow.params import doc_md, params, reconcile_params
 from cdc_ops.airflow.schedules import schedule_of, timetable
 from cdc_ops.airflow.spark.submit import CdcMaintainOperator, CdcSparkSubmitOperator
-from cdc_ops.airflow.task_context import APPROVED
+from cdc_ops.airflow.task_context import APPROVED, LABEL
 from cdc_ops.config.fields.values import parse_cron
 from cdc_ops.config.loading import FolderContents, load_pipeline, pipeline_files, read_folder
 from cdc_ops.core.operation.job import Step
@@ -73,7 +73,8 @@ def build_dags(folder: str | Path, *, alerts_dag_id: str = ALERTS_DAG) -> dict[s
     if wanted in (None, alerts_dag_id) and _wants_alerts(folder, contents):
         dags[alerts_dag_id] = build_alerts_dag(folder, alerts_dag_id, execution_timeout=BROKEN_TIMEOUT)
     for name, (schedule, error) in _broken(folder, contents).items():
-        dags[dag_id(name)] = _broken_dag(dag_id(name), _timetable_if_valid(schedule), error)
+        if wanted in (None, dag_id(name)):  # a task of another pipeline has nothing to do with it, nor has its log
+            dags[dag_id(name)] = _broken_dag(dag_id(name), _timetable_if_valid(schedule), error)
     return dict(sorted(dags.items()))
 
 
@@ -93,6 +94,7 @@ def build_dag(pipeline: Pipeline) -> DAG:
         schedule_of(pipeline),
         archives=pipeline.archive.copy.is_set,
         dag_id=dag_id(pipeline.name),
+        dag_display_name=pipeline.airflow.display_name or dag_id(pipeline.name),
         max_active_runs=pipeline.airflow.max_active_runs,
         allowed_run_types=ALL_BUT_BACKFILLS if pipeline.source.is_declared else None,
         tags=sorted({"cdc", DECLARED if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.info.tags}),
@@ -112,6 +114,7 @@ def build_reconcile_dag(pipeline: Pipeline) -> DAG:
         pipeline,
         timetable(pipeline.reconcile_schedule, pipeline.airflow.time_zone),
         dag_id=reconcile_dag_id(pipeline.name),
+        dag_display_name=f"{name} (reconcile)" if (name := pipeline.airflow.display_name) else reconcile_dag_id(pipeline.name),
         max_active_runs=1,
         allowed_run_types=ALL_BUT_BACKFILLS,
         tags=sorted({"cdc", "reconcile", pipeline.source.kind.value, *pipeline.info.tags} - {DECLARED}),
@@ -170,7 +173,7 @@ def _approved_group(pipeline: Pipeline) -> Any:
     @task_group(group_id=APPROVED)
     def refused_table(tables: Any) -> None:
         """A table that was refused: the question, and one more try with what was granted."""
-        approve = CdcApprovalOperator(task_id="approve", pipeline=pipeline, tables=tables, map_index_template="{{ label }}")
+        approve = CdcApprovalOperator(task_id="approve", pipeline=pipeline, tables=tables, map_index_template=LABEL)
         plan, _ = _plan_to_commit(pipeline, tables)
         approve >> plan
 
@@ -181,7 +184,7 @@ def _plan_to_commit(pipeline: Pipeline, tables: Any) -> tuple[Any, Any]:
     """Adds the tasks that move rows; returns the first and the last."""
     steps = (Step.SYNC,) if pipeline.runs.execution is Execution.FUSED else (Step.EXTRACT, Step.MERGE)
     quick = pipeline.airflow.task_timeout
-    plan = previous = tasks.plan_task(pipeline, tables, execution_timeout=pipeline.runs.lease_wait + quick)
+    plan = previous = tasks.plan_task(pipeline, tables, execution_timeout=quick)
     for step in steps:
         submit = CdcSparkSubmitOperator(
             task_id=step.value,
@@ -201,7 +204,7 @@ def _plan_to_commit(pipeline: Pipeline, tables: Any) -> tuple[Any, Any]:
 
 def _spark_options(pipeline: Pipeline) -> dict[str, Any]:
     return {
-        "map_index_template": "{{ label }}",
+        "map_index_template": LABEL,
         "execution_timeout": pipeline.airflow.spark_timeout,
         **task_options(pipeline, "spark_tasks"),
     }

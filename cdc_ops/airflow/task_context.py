@@ -30,6 +30,12 @@ ASK = "ask"
 PLANNED = "planned"
 """XCom key of the plan task: names of the tables that have operations."""
 
+LABEL = (
+    "{% set names = task.op_kwargs.tables if task.op_kwargs is defined else task.tables %}"
+    "{{ label or (names[0] if names | length == 1 else names[0] ~ ' … ' ~ names[-1] ~ ' (' ~ names | length ~ ')') }}"
+)
+"""Template of what the grid shows for a group instead of its number: its tables from the start, then what the task says."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskContext:

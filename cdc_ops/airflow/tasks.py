@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import AssetAlias, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
 from cdc_ops.airflow.alerts.run_end import tell_receivers
 from cdc_ops.airflow.assets import emit, told_batches
@@ -24,7 +24,8 @@ from cdc_ops.airflow.job_files import expire_journals, summary
 from cdc_ops.airflow.metrics import publish_metrics
 from cdc_ops.airflow.run_note import NOTE, note_of, text_of, title_of, watermarks_of
 from cdc_ops.airflow.spark.submit import application_environment, source_environment
-from cdc_ops.airflow.task_context import APPROVED, ASK, PLANNED, TaskContext, connect, label, opened, planned_tables, run_facts
+from cdc_ops.airflow.task_context import APPROVED, ASK, LABEL, PLANNED, TaskContext, connect, label, opened, planned_tables, run_facts
+from cdc_ops.airflow.turns import Turn, this_turn
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.approvals import answer_text
 from cdc_ops.core.operation.job import Step
@@ -32,7 +33,7 @@ from cdc_ops.core.phases import phases_text
 from cdc_ops.core.pipeline.extras import install_command
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.run_cost import cost_text
-from cdc_ops.errors import CdcError, EnvironmentSetupError
+from cdc_ops.errors import CdcError, EnvironmentSetupError, LeaseHeldError
 from cdc_ops.lake.spark import jars
 from cdc_ops.sources.base import Source
 from cdc_ops.state.table_run import TableRun, TableRunStatus
@@ -45,7 +46,7 @@ from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
 from cdc_ops.steps.runs.ending import end_unfinished, take_back_events, unexplained_tasks, unexplained_text
 from cdc_ops.steps.runs.one_look import plan_tables
 from cdc_ops.steps.runs.run_price import check_run_cost
-from cdc_ops.steps.runs.table_groups import GroupPlan, commit_group
+from cdc_ops.steps.runs.table_groups import GroupPlan, IfHeld, commit_group, first_held
 from cdc_ops.steps.runs.work_groups import groups_of_run
 
 log = logging.getLogger(__name__)
@@ -109,17 +110,21 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
 def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
     """Adds the task that freezes the operations of a group in the ledger."""
 
-    @task(task_id="plan", map_index_template="{{ label }}", **options)
+    @task(task_id="plan", map_index_template=LABEL, **options)
     def plan(tables: Sequence[str]) -> None:
         """Freezes what each table of the group reads, in the ledger; tables without news stay idle."""
         context = get_current_context()
         _show(context, label(tables))
         with translated(), opened(pipeline, context, tables) as here:
+            turn = this_turn(context, pipeline.runs.lease_wait)
+            if turn.is_later and turn.if_held is IfHeld.HAND_BACK:  # the source is asked when the tables are free
+                _hand_back(context, tables, turn, first_held(here.context, here.request, here.configs))
             source = connect(pipeline.source)
             try:
-                planned = plan_tables(here.context, source, here.request, here.configs, log.info)
+                planned = plan_tables(here.context, source, here.request, here.configs, log.info, turn.if_held)
             finally:
                 source.close()
+            _hand_back(context, tables, turn, planned.held)
             busy = [str(item.table) for item in planned.plans if item.operations]
             context["ti"].xcom_push(key=PLANNED, value=busy)
             _tell(here, planned)
@@ -131,6 +136,14 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
     return plan(tables)
 
 
+def _hand_back(context: Any, tables: Sequence[str], turn: Turn, held: LeaseHeldError | None) -> None:
+    """Ends the task until its next turn if a table of its group is held: a slot is not for waiting, least of all for who waits for one."""
+    if held is not None:
+        _show(context, label(tables, "waits"))
+        log.info("Waits, without a slot, until %s UTC at the most for another run's table. %s", f"{turn.until:%Y-%m-%d %H:%M:%S}", held)
+        raise AirflowRescheduleException(turn.next_at)  # type: ignore[no-untyped-call]
+
+
 def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: Any) -> Any:
     """Adds the task that brings the ledger up to the lake for a group, gives the leases back and emits the tables' asset events.
 
@@ -138,7 +151,7 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
     of the group failed and is not tried again: that table's line says why, and the run's outcome is red.
     """
 
-    @task(task_id="commit", map_index_template="{{ label }}", outlets=[alias], **options)
+    @task(task_id="commit", map_index_template=LABEL, outlets=[alias], **options)
     def commit(tables: Sequence[str]) -> None:
         """Brings the ledger up to the lake, gives the leases back and emits the asset events."""
         context = get_current_context()

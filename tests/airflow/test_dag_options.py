@@ -63,9 +63,7 @@ def test_without_the_block_a_dag_is_as_it_ever_was(tmp_path: Path) -> None:
             {},
             1,
         )
-        assert task.execution_timeout == (
-            timedelta(hours=24) if task.task_id in SPARK else timedelta(minutes=45 if "plan" in task.task_id else 15)
-        )
+        assert task.execution_timeout == (timedelta(hours=24) if task.task_id in SPARK else timedelta(minutes=15))
 
 
 def test_options_of_tasks_are_for_all_and_those_of_spark_tasks_go_over_them_field_by_field(tmp_path: Path) -> None:
@@ -87,7 +85,8 @@ def test_options_of_tasks_are_for_all_and_those_of_spark_tasks_go_over_them_fiel
 def test_what_is_set_on_the_dag_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = "max_active_runs: 1, max_active_tasks: 4, run_timeout: 6h, task_timeout: 5m, spark_timeout: 2h"
     people = "owner_links: {data: 'mailto:data@example.com'}, access_control: {analysts: [can_read]}"
-    dag = dag_of(tmp_path, f"{{{limits}, {people}}}")
+    dag = dag_of(tmp_path, f"{{{limits}, {people}, display_name: Web shop}}")
+    assert (dag.dag_id, dag.dag_display_name) == ("cdc_shop", "Web shop")
     assert (dag.max_active_runs, dag.max_active_tasks, dag.dagrun_timeout) == (1, 4, timedelta(hours=6))
     assert dag.owner_links == {"data": "mailto:data@example.com"}
     assert dag.access_control == {"analysts": {"DAGs": {"can_read"}}}
@@ -95,7 +94,7 @@ def test_what_is_set_on_the_dag_reaches_it(tmp_path: Path, monkeypatch: pytest.M
     assert (times["tables.sync"], times["discover"], times["tables.plan"]) == (
         timedelta(hours=2),
         timedelta(minutes=5),
-        timedelta(minutes=35),
+        timedelta(minutes=5),
     )
     monkeypatch.setenv("CDC_OPS_PIPELINES", str(tmp_path))
     bag = DagBag(dag_folder=str(ROOT / "dags" / "cdc_pipelines.py"))

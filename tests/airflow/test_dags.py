@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,6 +198,21 @@ def test_a_wrong_pipeline_file_takes_no_other_dag_down_and_fails_its_own_runs(fo
     assert "file.yaml" in broken.doc_md
     with pytest.raises(Exception, match=r"file\.yaml"):
         broken.get_task("discover").python_callable()
+
+
+def test_a_task_of_another_pipeline_does_not_log_the_error_of_a_wrong_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "torn.yaml").write_text("pipeline: torn\n")
+    found = dict[str, bool]()
+    for wanted in ("cdc_shop", "cdc_torn"):
+        monkeypatch.setattr(
+            "cdc_ops.airflow.dags.get_parsing_context", lambda wanted=wanted: SimpleNamespace(dag_id=wanted, task_id="discover")
+        )
+        caplog.clear()
+        assert list(build_dags(folder)) == [wanted]
+        found[wanted] = "torn.yaml" in caplog.text
+    assert found == {"cdc_shop": False, "cdc_torn": True}
 
 
 def test_two_files_with_one_name_break_only_that_name(folder: Path) -> None:

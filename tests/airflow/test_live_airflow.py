@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.airflow.alerts.dag import ALERTS_DAG
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
+from cdc_ops.state.sql import open_store
 from tests.airflow.forms import backfilled, logged_in, offers_backfills, triggered
 from tests.airflow.live_airflow import COLLEAGUE, ENDED, OPERATOR, LiveAirflow, LiveRun
 from tests.airflow.live_stage import ASKING, CLICKED, CLOCK, DECLARED, HAND, HURRIED, KILLED, LANDED, RECONCILE, STALE, Stage, live_stage
@@ -177,6 +179,25 @@ def _job_of(staging: Path, pipeline: str) -> int:
         if any(word.startswith(str(staging).encode()) and f"/{pipeline}/".encode() in word for word in words):
             return int(folder.name)
     return 0
+
+
+@pytest.mark.long
+def test_a_plan_that_waits_for_a_table_of_another_run_holds_no_slot_and_goes_on_when_it_is_free(stage: Stage) -> None:
+    dag_id, table = f"cdc_{KILLED}", TableName(schema=KILLED, name="orders")
+    stage.airflow.pause(dag_id, False)
+
+    def waiting() -> list[str]:
+        found = stage.airflow.call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=100")["task_instances"]
+        return [task["rendered_map_index"] for task in found if (task["task_id"], task["state"]) == ("tables.plan", "up_for_reschedule")]
+
+    with open_store(f"sqlite:///{stage.folder}/ledger.db") as store:
+        lease = store.acquire(KILLED, table, "other", ttl=timedelta(minutes=10), live=True)
+        run_id = stage.airflow.trigger(dag_id, {})
+        assert stage.airflow.wait_until(waiting, "a plan that waits") == [f"waits: {table}"]
+        store.release(lease)
+    run = stage.airflow.ended(dag_id, run_id)
+    assert (run.state, stage.airflow.tries(run)["plan"]) == ("success", ("success", 1))
+    assert stage.is_equal(KILLED)
 
 
 @pytest.mark.long

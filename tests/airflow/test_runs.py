@@ -24,10 +24,11 @@ from cdc_ops.core.operation.run_request import RunKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import LeaseHeldError, RequestError
+from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.context import Context
 from cdc_ops.testing.source_harness import wait_until
-from tests.airflow.stage import LINES, SALES, Stage, asset_events, handed_on
+from tests.airflow.stage import LINES, SALES, Run, Stage, asset_events, handed_on
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GREEN = {"discover": "success", "plan": "success", "extract": "success", "merge": "success", "commit": "success", "outcome": "success"}
@@ -213,6 +214,51 @@ def upkept(stage: Stage, name: str) -> bool:
     stats = stage.ledger.stats("shop", TableName.parse(name))
     assert stats is not None
     return stats.delta_version == 9 and stats.commits_since_vacuum == 0
+
+
+def test_a_plan_waits_without_a_slot_for_a_table_that_another_run_holds_and_goes_on_when_it_is_free(stage: Stage) -> None:
+    path = stage.folder / "pipelines" / "shop.yaml"
+    path.write_text(path.read_text().replace("lease_wait: 0s", "lease_wait: 10m"))
+    table = TableName.parse(SALES)
+    with open_store(f"sqlite:///{stage.folder}/ledger.db") as store:
+        other = store.acquire("shop", table, "other", ttl=timedelta(minutes=10), live=True)
+        free = threading.Thread(target=release_when_waited_for, args=(stage, other))
+        free.start()
+        run = stage.run()
+        free.join()
+    assert (run.state, run.tasks["plan"], run.tries["plan"]) == ("success", "success", 1)
+    assert stage.statuses(run) == {SALES: "committed", LINES: "committed"}
+    assert reschedules(run) == {"tables.plan": 1}
+
+
+def release_when_waited_for(stage: Stage, lease: Lease) -> None:
+    """Gives a lease back as soon as the plan that waits for it has left its slot."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    def is_waited_for() -> bool:
+        with create_session() as session:
+            states = session.scalars(select(TaskInstance.state).where(TaskInstance.task_id == "tables.plan")).all()
+        return "up_for_reschedule" in map(str, states)
+
+    try:
+        wait_until(is_waited_for, "a plan that has left its slot")
+    finally:
+        with open_store(f"sqlite:///{stage.folder}/ledger.db") as store:
+            store.release(lease)
+
+
+def reschedules(run: Run) -> dict[str, int]:
+    """How often each task of a run has left its slot to come again."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.taskreschedule import TaskReschedule
+    from airflow.utils.session import create_session
+    from sqlalchemy import func, select
+
+    query = select(TaskInstance.task_id, func.count()).join(TaskReschedule, TaskReschedule.ti_id == TaskInstance.id)
+    with create_session() as session:
+        return dict(session.execute(query.where(TaskInstance.run_id == run.id).group_by(TaskInstance.task_id)).all())
 
 
 def test_an_application_is_stopped_when_another_run_has_taken_its_table(stage: Stage) -> None:

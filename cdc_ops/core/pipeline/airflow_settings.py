@@ -78,12 +78,13 @@ class AirflowSettings:
     """How Airflow runs the pipeline. `cdc-ops` checks these fields and does not use them.
 
     Args:
+        display_name: What Airflow's pages call the DAG; `pipeline` stays the name of its tables. "" = `cdc_<pipeline>`.
         time_zone: IANA time zone of `schedule` and `reconcile_schedule`. Where clocks change, the intervals of runs stay contiguous: a
             daily one has 23 or 25 hours.
         max_active_runs: Runs of the DAG at the same time. They never work on the same table at once.
         max_active_tasks: Tasks of one run at the same time. 0 = Airflow's `max_active_tasks_per_dag`.
         run_timeout: A run that takes longer is ended and fails. 0s = no limit.
-        task_timeout: How long a task without Spark may take: `discover`, `plan` (beyond `lease_wait`), `commit` and `outcome`. With
+        task_timeout: How long a task without Spark may take: `discover`, `plan`, `commit` and `outcome`. With
             `max_cost`, `discover` has at least 2h.
         spark_timeout: How long a task may take that starts Spark or copies binlogs.
         on_success_callback, on_failure_callback: Functions that Airflow calls with the context of a run, by import path. Airflow's DAG
@@ -99,6 +100,7 @@ class AirflowSettings:
         spark_tasks: Options of the tasks that start Spark (`extract`, `merge`, `sync`, `maintain`), over those of `tasks`, field by field.
     """
 
+    display_name: str = ""
     time_zone: str = "UTC"
     max_active_runs: int = 2
     max_active_tasks: int = 0

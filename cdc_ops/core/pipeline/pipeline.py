@@ -195,7 +195,8 @@ class RunSettings:
         execution: `fused` runs extract and merge in one Spark application. `separate` runs them in two, each retried alone: the start of
             a JVM, and what it has to warm up for, is paid twice. A retry does not read again what has landed, either way.
         tables_per_job: Largest number of tables that share one Spark application.
-        lease_wait: How long a run waits for another run that holds the table.
+        lease_wait: How long a run waits for another run that holds the table. In Airflow `plan` waits without a worker slot, in the state
+            `up_for_reschedule`.
         run_retention: How long the ledger keeps finished runs and operations.
         max_cost: What all tables of one run may begin together, by their estimates. A run above it is refused before anything is read,
             unless somebody accepts its cost (docs/run.md#what-a-run-may-cost).

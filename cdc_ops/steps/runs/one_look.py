@@ -29,7 +29,7 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import TablePlan, line_of_plan, observed_state, plan_new
 from cdc_ops.steps.recover import TableHead
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
-from cdc_ops.steps.runs.table_groups import GroupPlan, plan_group
+from cdc_ops.steps.runs.table_groups import GroupPlan, IfHeld, plan_group
 
 FEWEST = 8
 """A run with fewer tables plans each of them alone: a look takes as many statements."""
@@ -89,11 +89,16 @@ def look_at(context: Context, source: Source, request: RunRequest, configs: tupl
 
 
 def plan_tables(
-    context: Context, source: Source, request: RunRequest, configs: tuple[TableConfig, ...], say: Callable[[str], None]
+    context: Context,
+    source: Source,
+    request: RunRequest,
+    configs: tuple[TableConfig, ...],
+    say: Callable[[str], None],
+    if_held: IfHeld = IfHeld.WAIT,
 ) -> GroupPlan:
     """Plans and freezes a group like `plan_group`, after one look at all of its tables."""
     looked = look_at(context, source, request, configs)
-    alone = plan_group(context, source, request, looked.rest, say)
+    alone = plan_group(context, source, request, looked.rest, say, if_held)
     plans = {plan.table: plan for plan in (*(item.plan for item in looked.idle), *alone.plans)}
     return replace(alone, plans=tuple(plans[config.table] for config in configs if config.table in plans))
 

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from cdc_ops.core.approvals import asked_by
 from cdc_ops.core.operation.job import StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Outcome
-from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
@@ -31,6 +32,17 @@ POLL_SECONDS = 2.0
 _IN_LAKE = (Outcome.APPLIED, Outcome.ALREADY_APPLIED)
 
 
+class IfHeld(Enum):
+    """What a plan does at a table that another run holds."""
+
+    WAIT = "wait"
+    """Waits in this process, up to the pipeline's `lease_wait`; then the table fails."""
+    HAND_BACK = "hand back"
+    """Ends, so that its place is free for the run that holds the table; it comes again."""
+    FAIL = "fail"
+    """The table fails, and those behind it are planned."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFailure:
     """A table that a step could not work on; the others of its group go on."""
@@ -41,10 +53,17 @@ class TableFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """What a run has frozen for a group of tables."""
+    """What a run has frozen for a group of tables.
+
+    Args:
+        plans: Of its tables; those without news have no operations.
+        failures: Tables that could not be planned.
+        held: The table that is waited for; it and those behind it are in neither of the two. None if none is.
+    """
 
     plans: tuple[TablePlan, ...]
     failures: tuple[TableFailure, ...] = ()
+    held: LeaseHeldError | None = None
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -53,26 +72,35 @@ class GroupPlan:
 
 
 def plan_group(
-    context: Context, source: Source, request: RunRequest, configs: tuple[TableConfig, ...], say: Callable[[str], None]
+    context: Context,
+    source: Source,
+    request: RunRequest,
+    configs: tuple[TableConfig, ...],
+    say: Callable[[str], None],
+    if_held: IfHeld = IfHeld.WAIT,
 ) -> GroupPlan:
-    """Plans and freezes a group; tables that are held by another run are waited for, up to the pipeline's `lease_wait`.
+    """Plans and freezes a group; see `IfHeld` for its tables that another run holds.
 
     Tables are taken by name, and none while one before it is waited for: two runs of the same tables never wait for each other.
 
     Args:
         context, source, request, configs: What to plan.
         say: Receives one line per thing worth knowing.
+        if_held: What to do at a table that is held.
     """
     plans: dict[TableName, TablePlan] = {}
     failures: list[TableFailure] = []
     deadline = time.monotonic() + context.pipeline.runs.lease_wait.total_seconds()
-    waiting, told = sorted(configs, key=lambda config: str(config.table)), set[str]()
+    waiting, told, held = _in_order(configs), set[str](), None
     while waiting:
         config = waiting[0]
         try:
             plans[config.table] = freeze_table(context, source, request, config)
         except LeaseHeldError as error:
-            if time.monotonic() < deadline:
+            if if_held is IfHeld.HAND_BACK:
+                held = error
+                break
+            if if_held is IfHeld.WAIT and time.monotonic() < deadline:
                 if error.what not in told:
                     say(f"waiting: {error.what}")
                     told.add(error.what)
@@ -84,7 +112,27 @@ def plan_group(
             failures.append(_failed(context, request, config, error))
         del waiting[0]
     _forget(context, configs)
-    return GroupPlan(plans=tuple(plans[config.table] for config in configs if config.table in plans), failures=tuple(failures))
+    done = tuple(plans[config.table] for config in configs if config.table in plans)
+    return GroupPlan(plans=done, failures=tuple(failures), held=held)
+
+
+def first_held(context: Context, request: RunRequest, configs: tuple[TableConfig, ...]) -> LeaseHeldError | None:
+    """Returns why a group that has handed back its place has to wait still; None if nobody else holds any of its tables.
+
+    Asks the ledger alone. Keeps the leases that this run has, and its place among those who wait.
+    """
+    for config in _in_order(configs):
+        lease = context.store.lease(config.pipeline, config.table)
+        if lease is not None:
+            try:
+                hold(context, request, (config,), live=request.kind is RunKind.INCREMENT)
+            except LeaseHeldError as error:
+                return error
+    return None
+
+
+def _in_order(configs: tuple[TableConfig, ...]) -> list[TableConfig]:
+    return sorted(configs, key=lambda config: str(config.table))
 
 
 def _forget(context: Context, configs: tuple[TableConfig, ...]) -> None:
@@ -95,15 +143,19 @@ def _forget(context: Context, configs: tuple[TableConfig, ...]) -> None:
             context.store.prune(config.pipeline, config.table, before)
 
 
-def hold(context: Context, request: RunRequest, configs: tuple[TableConfig, ...]) -> tuple[Lease, ...]:
+def hold(context: Context, request: RunRequest, configs: tuple[TableConfig, ...], *, live: bool = True) -> tuple[Lease, ...]:
     """Takes or renews the leases of tables that this run has planned.
+
+    Args:
+        context, request, configs: The run and its tables.
+        live: Whether it goes before backfills and resyncs where it has to wait.
 
     Raises:
         LeaseHeldError: a lease had expired, and another holder took it.
     """
     acquire = context.store.acquire
     return tuple(
-        acquire(c.pipeline, c.table, request.holder, ttl=context.lease_ttl, live=True, purpose=request.kind.value) for c in configs
+        acquire(c.pipeline, c.table, request.holder, ttl=context.lease_ttl, live=live, purpose=request.kind.value) for c in configs
     )
 
 
