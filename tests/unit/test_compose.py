@@ -117,6 +117,21 @@ def test_a_long_lived_service_has_a_healthcheck_and_comes_back(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_service_has_a_limit_of_memory(name: str) -> None:
+    assert re.fullmatch(r"[1-9]\d*[mg]", SERVICES[name]["mem_limit"])
+
+
+def test_what_executors_may_have_fits_into_the_service_that_runs_them() -> None:
+    command = SERVICES["spark-worker"]["command"]
+    given = int(command[command.index("--memory") + 1].removesuffix("g"))
+    assert given < int(SERVICES["spark-worker"]["mem_limit"].removesuffix("g")), "Python's workers need memory beside the JVM's"
+
+
+def test_folders_are_mounted_and_no_single_files_which_stay_as_they_were_when_an_editor_replaces_them() -> None:
+    assert [path for path in sorted(mounted_paths()) if not (ROOT / path).is_dir()] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_ports_are_published_on_the_loopback_address_only(name: str) -> None:
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", ()))
 

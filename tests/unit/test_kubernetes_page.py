@@ -18,7 +18,8 @@ PAGE = (ROOT / "docs/kubernetes.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 VALUES: dict[str, Any] = {}
 for block in BLOCKS:
-    VALUES |= {} if block.startswith("pipeline:") else yaml.safe_load(block)
+    for name, value in ({} if block.startswith("pipeline:") else yaml.safe_load(block)).items():
+        VALUES[name] = VALUES[name] | value if name in VALUES else value
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yaml").read_text("utf-8"))
 
 
@@ -46,7 +47,11 @@ def test_each_variable_is_one_that_somebody_reads() -> None:
 
 def test_secrets_and_config_maps_are_those_that_the_page_makes_and_no_secret_is_a_value() -> None:
     made = set(re.findall(r"--from-file=([\w-]+)=", PAGE))
-    assert {one["secretKey"] for one in VALUES["secret"]} == made == set(re.findall(r"^\| `([\w-]+)` \|", PAGE, re.MULTILINE))
+    keys = {"fernet-key", "api-secret-key", "jwt-secret"}  # by which the chart looks for them
+    assert {VALUES[name] for name in ("fernetKeySecretName", "apiSecretKeySecretName", "jwtSecretName")} == {"airflow-keys"}
+    rows = re.findall(r"^\| (`[\w-]+`(?:, `[\w-]+`)*) \|", PAGE, re.MULTILINE)
+    assert {one["secretKey"] for one in VALUES["secret"]} | keys == made == {name for row in rows for name in re.findall(r"[\w-]+", row)}
+    assert set(re.findall(r"kubectl create secret generic (\S+)", PAGE)) == {"cdc-ops", "airflow-keys"}
     maps = set(re.findall(r"kubectl create configmap (\S+)", PAGE))
     assert {one["configMap"]["name"] for one in VALUES["volumes"]} == maps == {one["name"] for one in VALUES["volumeMounts"]}
     assert not [one for one in VALUES["env"] if re.search("PASSWORD|SECRET|KEY|LEDGER", one["name"])]
@@ -70,9 +75,17 @@ def test_the_mounts_are_where_dag_file_and_pipelines_are_looked_for() -> None:
     assert "subPath" not in mounts["cdc-ops-pipelines"]
     dag_file = mounts["cdc-ops-dags"]
     assert (ROOT / "dags" / dag_file["subPath"]).is_file()
-    assert f"{dag_file['mountPath']}:ro" in COMPOSE["services"]["airflow-scheduler"]["volumes"][0]
+    dags = COMPOSE["services"]["airflow-scheduler"]["volumes"][0].split(":")[1]
+    assert dag_file["mountPath"] == f"{dags}/{dag_file['subPath']}"
     jars = next(one["value"] for one in VALUES["env"] if one["name"] == "CDC_OPS_JARS")
     assert f"CDC_OPS_JARS={jars}" in (ROOT / "docker/airflow.Dockerfile").read_text("utf-8")
+
+
+def test_what_runs_tasks_or_spark_has_a_limit_of_memory_and_time_to_end() -> None:
+    scheduler = VALUES["scheduler"]
+    assert scheduler["terminationGracePeriodSeconds"] >= 60
+    for one in (scheduler, *scheduler["extraContainers"]):
+        assert one["resources"]["limits"]["memory"] == one["resources"]["requests"]["memory"]
 
 
 def test_watchers_have_a_triggerer() -> None:
