@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
 from cdc_ops.cli.output import render
+from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
 from cdc_ops.core.text import did_you_mean
@@ -26,8 +27,8 @@ _RISK = (
 
 @app.command()
 def unlock(
-    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    table: Table,
+    pipeline: OfTable = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Unlock without confirmation.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -1,0 +1,40 @@
+"""What a shell completes: names of pipelines and tables, from the pipeline files alone. No database is asked, and no error is shown."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from cdc_ops.errors import CdcError
+
+if TYPE_CHECKING:
+    from cdc_ops.core.pipeline.pipeline import Pipeline
+
+
+def complete_pipelines(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Returns the pipelines whose names begin so."""
+    return [pipeline.name for pipeline in _pipelines(ctx) if pipeline.name.startswith(incomplete)]
+
+
+def complete_tables(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Returns the tables whose names begin so, of the pipelines that the command line names so far; those of patterns are not known."""
+    named = {name for key in ("given", "pipeline") for name in _words(ctx.params.get(key))}
+    entries = (entry for pipeline in _pipelines(ctx) if not named or pipeline.name in named for entry in pipeline.tables)
+    return sorted({entry.pattern for entry in entries if not (entry.exclude or entry.is_pattern) and entry.pattern.startswith(incomplete)})
+
+
+def _words(value: object) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) and value else tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
+
+def _pipelines(ctx: typer.Context) -> "Iterator[Pipeline]":
+    """Yields the pipelines that load; a file that is wrong is left to the command."""
+    import os
+
+    from cdc_ops.config.loading import read_folder
+    from cdc_ops.config.settings import load_settings
+
+    with suppress(CdcError):
+        yield from read_folder(Path(ctx.params.get("folder") or load_settings(os.environ).pipelines)).pipelines
