@@ -1,5 +1,6 @@
 """What a shell completes: names of pipelines and tables, from the pipeline files alone. No database is asked, and no error is shown."""
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,10 +32,10 @@ def _words(value: object) -> tuple[str, ...]:
 
 def _pipelines(ctx: typer.Context) -> "Iterator[Pipeline]":
     """Yields the pipelines that load; a file that is wrong is left to the command."""
-    import os
-
+    from cdc_ops.cli.environment import use_env_file
     from cdc_ops.config.loading import read_folder
     from cdc_ops.config.settings import load_settings
 
     with suppress(CdcError):
+        use_env_file()
         yield from read_folder(Path(ctx.params.get("folder") or load_settings(os.environ).pipelines)).pipelines

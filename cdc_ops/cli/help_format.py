@@ -24,7 +24,19 @@ _WORDS: Final = {"<str>": "TEXT", "<list[str]>": "TEXT", "<int>": "NUMBER", "<in
 
 
 class Command(TyperCommand):
-    """A command whose help says what its options take."""
+    """A command whose help says what its options take, and which reads the file `.env` before it runs."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command with the variables of the file."""
+        from cdc_ops.cli.commands.pipelines import guarded
+        from cdc_ops.cli.environment import use_env_file
+        from cdc_ops.cli.output.render import show_line
+
+        with guarded(bool(ctx.params.get("as_json"))):
+            found = use_env_file()
+        if found and ctx.params.get("verbose"):
+            show_line(f"variables from {found.words}")
+        return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Returns the parameters, `--help` among them."""

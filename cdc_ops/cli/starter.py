@@ -29,6 +29,7 @@ pipeline: {name}                    # part of every Delta commit: under a new na
 source:
   kind: {kind}                      # mysql, mariadb or postgres
   connection: {connection}          # {variable} on the command line; in Airflow the connection with this id
+  reader: auto                      # rows come by the server's own protocol where that is possible, else by JDBC
 
 target:
   root: "${{CDC_OPS_LAKE}}"           # tables are at <root>/<schema>/<table>
@@ -46,7 +47,7 @@ tables:
 """
 
 _ENVIRONMENT: Final = """\
-# Copy to .env, which stays out of version control, and read it in the folder of this file:  set -a; . ./.env; set +a
+# Copy to .env, which stays out of version control: cdc-ops reads it in its working directory. For other programs: set -a; . ./.env; set +a
 # In user and password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25.
 {variable}='{scheme}://USER:PASSWORD@HOST:{port}/{database}'
 

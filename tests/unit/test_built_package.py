@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BROUGHT = {"spark_jobs": "cdc_ops/spark_jobs", "dags": "cdc_ops/demo/dags"}
+BROUGHT = {"spark_jobs": "cdc_ops/spark_jobs", "dags": "cdc_ops/demo/dags", "docs": "cdc_ops/docs"}
 """Folders of the repository, and where the wheel has them."""
 
 
@@ -54,7 +54,7 @@ def test_the_wheel_has_every_file_of_the_package_and_of_what_it_hands_to_spark_a
     in_wheel = {name for name in contents(built.wheel) if name.startswith("cdc_ops/")}
     assert in_wheel == expected
     some = {"web/style.css", "web/templates/base.html", "lake/data_files/DeletedRows.java", "py.typed"}
-    some |= {"spark_jobs/sync.py", "demo/dags/pipelines/shop.yaml"}
+    some |= {"spark_jobs/sync.py", "demo/dags/pipelines/shop.yaml", "docs/quickstart.md"}
     assert {f"cdc_ops/{name}" for name in some} <= in_wheel
     assert any(name.startswith("cdc_ops/state/migrations/versions/v0001") for name in in_wheel)
 

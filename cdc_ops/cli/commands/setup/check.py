@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, exit_code, guarded
+from cdc_ops.cli.environment import used_env_file
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
@@ -64,6 +65,8 @@ def check(
 def _findings(around: "Surroundings", chosen: "tuple[Pipeline, ...]", spark: Callable[[str], None] | None) -> Iterator[Finding]:
     from cdc_ops.steps.check import check_machine, check_pipeline
 
+    if read := used_env_file():
+        yield ok("variables", f"from {read.words}")
     yield from check_machine(around)
     for pipeline in chosen:
         findings = list(check_pipeline(around, pipeline))

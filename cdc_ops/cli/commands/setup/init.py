@@ -75,10 +75,9 @@ def _written(folder: Path, files: dict[Path, str], missing: list[str] | None) ->
 def _next_steps(folder: Path, name: str) -> list[str]:
     steps = (
         *([(f"cd {shlex.quote(str(folder))}", "")] if folder != Path() else []),
-        ("cp .env.example .env", "and give the connection its URL"),
+        ("cp .env.example .env", "cdc-ops reads it here; give the connection its URL"),
         (f"edit dags/pipelines/{name}.yaml", "your tables and their cursors"),
-        ("set -a; . ./.env; set +a", "in each shell"),
-        ('python -m cdc_ops.lake.spark.jars "$CDC_OPS_JARS"', "once, 31 MB"),
+        ("python -m cdc_ops.lake.spark.jars data/jars", "once, 31 MB: CDC_OPS_JARS"),
         ("cdc-ops validate", "the file alone"),
         (f"cdc-ops check {name}", "what a run needs"),
         (f"cdc-ops run {name} --limit 100", "first rows, into a folder of their own"),
