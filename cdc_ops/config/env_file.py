@@ -72,6 +72,8 @@ def find_env_file(environ: Mapping[str, str], folder: Path, user: int) -> Path |
             return None
         what = f"The file of variables {path} cannot be read."
         raise ConfigError(what, why=error.strerror or "", data=_DATA, next=f"Correct {VARIABLE}, or unset it.") from error
+    if not named and not stat.S_ISREG(found.st_mode):  # the folder of a virtual environment may have that name
+        return None
     by_anybody = found.st_mode & stat.S_IWOTH or (above.st_mode & stat.S_IWOTH and found.st_uid != user)
     if not named and by_anybody:
         raise ConfigError(
@@ -80,7 +82,7 @@ def find_env_file(environ: Mapping[str, str], folder: Path, user: int) -> Path |
             data=_DATA,
             next=f"If you trust it: export {VARIABLE}={path}; to do without it: export {VARIABLE}={OFF}",
         )
-    return path if named or path.is_file() else None
+    return path
 
 
 def read_env_file(path: Path, environ: Mapping[str, str]) -> EnvFile:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 NUMBERS: Final = frozenset(
     {"rows", "read", "inserted", "updated", "deleted", "files", "version", "at source", "in lake", "missing", "extra", "different"}
-    | {"written", "time", "connections"}
+    | {"written", "time", "connections", "committed", "idle", "failed", "at work"}
 )
 """Columns whose cells stand on the right."""
 
