@@ -21,13 +21,12 @@ def complete_pipelines(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_tables(ctx: typer.Context, incomplete: str) -> list[str]:
     """Returns the tables whose names begin so, of the pipelines that the command line names so far; those of patterns are not known."""
-    named = {name for key in ("given", "pipeline") for name in _words(ctx.params.get(key))}
-    entries = (entry for pipeline in _pipelines(ctx) if not named or pipeline.name in named for entry in pipeline.tables)
-    return sorted({entry.pattern for entry in entries if not (entry.exclude or entry.is_pattern) and entry.pattern.startswith(incomplete)})
-
-
-def _words(value: object) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) and value else tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+    given, option = ctx.params.get("given"), ctx.params.get("pipeline")
+    words = {*ctx.args, *((given,) if isinstance(given, str) else given or ()), *((option,) if isinstance(option, str) else option or ())}
+    known = list(_pipelines(ctx))
+    chosen = [pipeline for pipeline in known if pipeline.name in words] or known
+    entries = (entry for pipeline in chosen for entry in pipeline.tables if not (entry.exclude or entry.is_pattern))
+    return sorted({entry.pattern for entry in entries if entry.pattern.startswith(incomplete)})
 
 
 def _pipelines(ctx: typer.Context) -> "Iterator[Pipeline]":

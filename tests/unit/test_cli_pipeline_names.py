@@ -1,6 +1,7 @@
 """A pipeline is named in one way in all commands: as an argument or by --pipeline; and where one is needed, never guessed."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +21,14 @@ ON_SEVERAL = (
     *("validate", "check", "plan", "run", "verify", "reconcile", "register", "alerts"),
     *("state rebuild", "quarantine list"),
 )
-ON_ONE = ("backfill", "resync --mode full", "replay", "quarantine replay", "archive", "quarantine show a.json")
+ON_ONE = (
+    "backfill --since 2026-01-01T00:00:00Z --until 2026-01-02T00:00:00Z",
+    "resync --mode full",
+    "replay",
+    "quarantine replay",
+    "archive",
+    "quarantine show a.json",
+)
 
 
 @pytest.fixture
@@ -34,14 +42,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pipeline(folder: Path, name: str) -> None:
-    text = "pipeline: {}\nsource: {{kind: mysql, connection: shop_db}}\ntarget: {{root: /lake, staging: /staging}}\ntables: {{shop.{}: }}\n"
+    text = "pipeline: {}\nsource: {{kind: mysql, connection: shop_db}}\ntarget: {{root: /lake, staging: /staging}}\n"
+    text += "tables: {{shop.{}: {{cursor: updated_at}}}}\n"
     (folder / f"{name}.yaml").write_text(text.format(name, f"of_{name}"))
 
 
 def call(*words: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, words)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, " ".join(result.output.split())
+    return result.exit_code, " ".join(re.sub("[│╭╮╰╯]", " ", result.output).split())
 
 
 def commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:

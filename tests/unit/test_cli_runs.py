@@ -61,7 +61,10 @@ def test_each_run_has_its_time_its_tables_by_how_they_fared_and_its_rows(ledger:
     assert code == 0
     third, failed, first, other = json.loads(text)
     assert [one["run"] for one in (third, failed, first, other)] == ["third", AIRFLOWS, "first", "of crm"]
-    assert (first["trigger"], first["started_at"], first["finished_at"]) == ("scheduled", "2026-01-31T12:00:00Z", "2026-01-31T12:02:30Z")
+    assert (first["trigger"], first["started_at"], first["finished_at"]) == (
+        *("scheduled", NOON.isoformat()),
+        (NOON + timedelta(minutes=2, seconds=30)).isoformat(),
+    )
     assert first["rows"] == {"read": 1_234_569, "inserted": 1_000_001, "updated": 234_560, "deleted": 7}
     assert {status: tables for status, tables in third["tables"].items() if tables} == {"idle": ["shop.orders"], "merged": ["shop.items"]}
     assert third["finished_at"] is None, "a table is at work"
@@ -107,5 +110,5 @@ def test_no_line_is_longer_than_the_terminal(monkeypatch: pytest.MonkeyPatch, wi
     print_history([one for one in LINES if one.table == ORDERS])
     lines = text.getvalue().splitlines()
     assert [one for one in lines if cell_len(one) > width] == []
-    for word in ("first", AIRFLOWS, "1,234,567", "committed", "failed: shop.orders, shop.items,", "and 1 more"):
+    for word in ("first", AIRFLOWS, "1,234,569", "committed", "failed: shop.orders, shop.items,", "and 1 more"):
         assert any(word in one for one in lines), f"{word}:\n{text.getvalue()}"
