@@ -63,8 +63,9 @@ class FoundTable:
             return f"  # {name}: {{exclude: true}}   # {self.remark}"
         if not self.keys:
             return f"  # {name}: {{keys: [...]}}   # {self.size}; {self.remark}"
+        remark = self.remark.partition(". ")[0].rstrip(".")  # the remedy is said at the terminal
         settings = "{}" if self.cursor == "updated_at" else f"{{cursor: {_quoted(self.cursor) if self.cursor else '[]'}}}"
-        return f"  {name}: {settings}   # {'; '.join(filter(None, (self.size, self.remark)))}"
+        return f"  {name}: {settings}   # {'; '.join(filter(None, (self.size, remark)))}"
 
 
 def find_tables(source: "Source", schema: str = "") -> Iterator[FoundTable]:

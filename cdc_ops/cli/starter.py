@@ -25,7 +25,7 @@ _PIPELINE: Final = """\
 # One pipeline: which tables of one source are kept equal in Delta Lake, where, and when.
 # 'cdc-ops validate' checks this file, 'cdc-ops check {name}' what a run needs. Every field: docs/configuration.md of cdc-ops.
 
-pipeline: {name}                    # part of every Delta commit: under a new name all tables are loaded again
+pipeline: {name}                    # part of every Delta commit: under a new name these tables are refused
 # schedule: "*/15 * * * *"          # cron, in UTC; without this line the pipeline runs by hand
 # reconcile_schedule: "0 3 * * *"   # finds rows that were deleted at the source, which a cursor does not show
 

@@ -14,10 +14,10 @@ from cdc_ops.cli.output.archived import print_copies
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.pipeline_names import Names, OfGap, One, Tables, check_known, one_name, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, ledger_reader
+from cdc_ops.cli.tables import parse_table
 from cdc_ops.config.connections import connection_url
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
-from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import minute_text
 from cdc_ops.errors import RequestError
 
@@ -96,7 +96,7 @@ def accept(
     with guarded(as_json):
         store = open_store(load_settings(os.environ).ledger)
         try:
-            tables = tuple(map(_table_name, table or ()))
+            tables = tuple(map(parse_table, table or ()))
             records = store.accept_gap(pipeline or _pipeline_with(store, gap), gap, who=who or getpass.getuser(), why=why, tables=tables)
         finally:
             store.close()
@@ -123,14 +123,6 @@ def _pipeline_with(store: "StateReader", gap: str) -> str:
         data="Nothing was changed.",
         next="Name one with --pipeline." if found else "'cdc-ops gap list' shows them.",
     )
-
-
-def _table_name(name: str) -> TableName:
-    try:
-        return TableName.parse(name)
-    except ValueError as error:
-        what = f"{name!r} is not the name of a table."
-        raise RequestError(what, why=str(error), data="Nothing was changed.", next="Write it as in 'cdc-ops gap list'.") from error
 
 
 def _data(record: "GapRecord") -> dict[str, object]:

@@ -27,9 +27,7 @@ def complete_pages(incomplete: str) -> list[str]:
 def docs(
     page: Annotated[
         str,
-        typer.Argument(
-            metavar="PAGE", help="A page, as messages name it: recover, or docs/recover.md#a-heading.", autocompletion=complete_pages
-        ),
+        typer.Argument(metavar="PAGE", help="A page, as messages name it: recover, or docs/run.md#layout.", autocompletion=complete_pages),
     ] = "",
 ) -> None:
     """Show a page of the documentation of this version, or the list of pages."""

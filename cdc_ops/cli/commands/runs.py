@@ -111,7 +111,7 @@ def print_history(lines: Sequence[TableRun]) -> None:
         Group(label=f"{lines[0].table} of pipeline {pipeline}", rows=[_line_row(line) for line in lines if line.pipeline == pipeline])
         for pipeline in dict.fromkeys(line.pipeline for line in lines)
     ]
-    _show(Grid(title="Runs", columns=columns, groups=groups, spare=frozenset({"version"}), below=frozenset({"window", "run"})))
+    _show(Grid(title="Runs", columns=columns, groups=groups, spare=frozenset({"version"}), below=frozenset({"took", "window", "run"})))
     for line in lines:
         failed = line.status is TableRunStatus.FAILED
         for text in filter(None, (line.messages.message if failed else "", *line.notices)):

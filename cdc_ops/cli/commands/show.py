@@ -32,7 +32,7 @@ def show(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it
         list[str] | None,
         typer.Option("--where", "-w", metavar="COLUMN=VALUE", help="Only rows with this value; may be repeated. Times are in UTC."),
     ] = None,
-    version: Annotated[int, typer.Option(metavar="NUMBER", help="Delta version. Default: the newest.", min=0)] = -1,
+    version: Annotated[int | None, typer.Option(metavar="NUMBER", help="Delta version. Default: the newest.", min=0)] = None,
     pipeline: OfTable = "",
     folder: Folder = None,
     as_json: Json = False,
@@ -42,7 +42,7 @@ def show(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it
 
     with guarded(as_json):
         chosen, path = place_of_table(folder, pipeline, table)
-        found = find_current(path, version if version >= 0 else None)
+        found = find_current(path, version)
         names = [_stored(found, name) for name in filter(None, split_list(columns))] or list(found.columns)
         values = [_value(found, text) for text in where or ()]
         with progress(as_json) as say, LocalSpark(chosen, say) as spark:
