@@ -58,9 +58,10 @@ class Program(Group):
         super().__init__(**settings)
         panels = {name: panel for panel, names in PANELS.items() for name in names}
         places = {name: place for place, name in enumerate(panels)}
-        for name, command in self.commands.items():
+        commands = dict[str, Any](self.commands)
+        for name, command in commands.items():
             command.rich_help_panel = panels.get(name, TOOLS)
-        self.commands = dict(sorted(self.commands.items(), key=lambda item: places.get(item[0], len(places))))
+        self.commands = dict(sorted(commands.items(), key=lambda item: places.get(item[0], len(places))))
 
 
 class Application(typer.Typer):

@@ -74,6 +74,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import cdc_ops
 from cdc_ops.airflow.spark.submit import application
+from cdc_ops.cli.commands.docs import docs_folder
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.core.operation.job import Step
 from cdc_ops.demo.layout import ARCHIVE_PIPELINE, Layout
@@ -82,7 +83,7 @@ import os
 layout = Layout.default()
 os.environ.update(layout.settings(), CDC_OPS_ARCHIVE_ENDPOINT="http://127.0.0.1:1")
 names = [one.name for pipeline in (layout, Layout.default(ARCHIVE_PIPELINE)) for one in load_pipelines(pipeline.shipped_pipelines)]
-print(cdc_ops.__file__, application(Step.SYNC), layout.dags, layout.root, layout.cache, layout.command, *names, sep="\\n")
+print(cdc_ops.__file__, application(Step.SYNC), layout.dags, layout.root, layout.cache, layout.command, docs_folder(), *names, sep="\\n")
 """
 
 
@@ -93,13 +94,14 @@ def test_an_installed_package_finds_its_own_files_and_works_in_the_users_folder(
     )
     assert done.returncode == 0, done.stderr
     package, home = built.unpacked / "cdc_ops", tmp_path / ".cdc-ops"
-    assert done.stdout.splitlines()[-9:] == [
+    assert done.stdout.splitlines()[-10:] == [
         str(package / "__init__.py"),
         str(package / "spark_jobs" / "sync.py"),
         str(package / "demo" / "dags"),
         str(home / "demo"),
         str(home / "cache"),
         "python -m cdc_ops.demo ",
+        str(package / "docs"),
         "shop",
         "shop_binlogs",
         "shop_events",
