@@ -11,8 +11,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.cli.commands.runs import print_history, print_runs
 from cdc_ops.cli.output import render
+from cdc_ops.cli.output.runs import print_history, print_runs
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.sql import open_store

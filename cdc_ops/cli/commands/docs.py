@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.markdown import Markdown
 
 import cdc_ops
 from cdc_ops.cli.commands.pipelines import app, guarded
@@ -42,7 +41,9 @@ def docs(
             render.out.print(f"{name:<24} {_title(path.read_text('utf-8'))}", highlight=False, soft_wrap=True, markup=False)
         render.out.print(f"\nAs files: {folder}", highlight=False, soft_wrap=True, markup=False)
     elif render.out.is_terminal:
-        render.out.print(Markdown(text))
+        from cdc_ops.cli.output.pages import print_page
+
+        print_page(render.out, text)
     else:
         print(text)
 
