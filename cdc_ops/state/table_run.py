@@ -189,6 +189,11 @@ class RunSummary:
         return self.lines[0].trigger
 
     @property
+    def kinds(self) -> tuple[OperationKind, ...]:
+        """What it did, or looked for, each once."""
+        return tuple(kind for kind in OperationKind if any(line.kind is kind for line in self.lines))
+
+    @property
     def started_at(self) -> datetime:
         """When it began its first table, UTC."""
         return min(line.timing.started_at for line in self.lines)

@@ -67,6 +67,7 @@ def test_each_run_has_its_time_its_tables_by_how_they_fared_and_its_rows(ledger:
     )
     assert first["rows"] == {"read": 1_234_569, "inserted": 1_000_001, "updated": 234_560, "deleted": 7}
     assert {status: tables for status, tables in third["tables"].items() if tables} == {"idle": ["shop.orders"], "merged": ["shop.items"]}
+    assert third["kinds"] == ["increment"]
     assert third["finished_at"] is None, "a table is at work"
     assert len(failed["tables"]["failed"]) == 4
     assert other["pipeline"] == "crm"

@@ -74,6 +74,7 @@ def _data(run: "RunSummary") -> dict[str, Any]:
         "pipeline": run.pipeline,
         "run": run.run_id,
         "trigger": run.trigger,
+        "kinds": [kind.value for kind in run.kinds],
         "started_at": json_codec.to_data(run.started_at),
         "finished_at": json_codec.to_data(run.finished_at),
         "tables": {status.value: list(map(str, run.tables(status))) for status in TableRunStatus},

@@ -17,12 +17,12 @@ _NAMED: Final = 3
 
 def print_runs(found: Sequence[RunSummary]) -> None:
     """Shows runs, a row each, and the tables that failed."""
-    columns = ("begun", "trigger", "took", "committed", "idle", "failed", "at work", "read", "written", "run")
+    columns = ("begun", "what", "took", "committed", "idle", "failed", "at work", "read", "written", "trigger", "run")
     groups = [
         Group(label=f"pipeline {pipeline}", rows=[_run_row(run) for run in found if run.pipeline == pipeline])
         for pipeline in dict.fromkeys(run.pipeline for run in found)
     ]
-    _show(Grid(title="Runs", columns=columns, groups=groups, spare=frozenset({"read"}), below=frozenset({"run"})))
+    _show(Grid(title="Runs", columns=columns, groups=groups, spare=frozenset({"read"}), below=frozenset({"trigger", "run"})))
     failed = [(run, tables) for run in found if (tables := run.tables(TableRunStatus.FAILED))]
     for run, tables in failed:
         more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
@@ -38,7 +38,7 @@ def _run_row(run: RunSummary) -> tuple[str, ...]:
     counts = run.counts
     return (
         _time(run.started_at),
-        escape(run.trigger),
+        ", ".join(dict.fromkeys(kind.words for kind in run.kinds)),
         _span(run.started_at, run.finished_at),
         _number(len(run.tables(TableRunStatus.COMMITTED)), "green"),
         _number(len(run.tables(TableRunStatus.IDLE)), "dim"),
@@ -46,6 +46,7 @@ def _run_row(run: RunSummary) -> tuple[str, ...]:
         _number(len(run.tables(*at_work)), "yellow"),
         _number(counts.read),
         _number(counts.inserted + counts.updated + counts.deleted),
+        escape(run.trigger),
         escape(run.run_id),
     )
 
