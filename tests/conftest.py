@@ -48,6 +48,7 @@ os.environ["AIRFLOW_HOME"] = str(LOCAL / "tests" / "airflow")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ.setdefault("CDC_OPS_CACHE", str(LOCAL / "cache"))
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ["CDC_OPS_ENV_FILE"] = "off"  # what a developer keeps in .env is no part of a test
 os.environ["CDC_OPS_CLASSES"] = "off"  # no test is to pay for what only later processes of its own would use
 
 # How fast a machine is decides no test.

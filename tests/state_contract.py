@@ -357,6 +357,26 @@ class StateContract(LeaseContract, ArchiveContract, IdleContract, AlertContract,
         assert [item.table for item in store.table_runs(run_id="run-2")] == [customers, ORDERS]
         assert [item.run_id for item in store.table_runs("other")] == ["run-9"]
 
+    def test_whole_runs_come_with_the_lines_of_all_their_tables_the_newest_in_front(
+        self, store: SqlStateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        names = [TableName(schema="shop", name=f"t{number}") for number in range(3)]
+        for number, run_id in enumerate(("run-1", "run-2", "run-3")):
+            for table in names:
+                store.record(run(run_id, NOON + timedelta(minutes=number), table=table))
+        store.record(run("run-2", NOON + timedelta(hours=1), pipeline="other"))
+
+        def found(*pipelines: str, limit: int = 20) -> list[tuple[str, str, int]]:
+            return [(lines[0].pipeline, lines[0].run_id, len(lines)) for lines in store.newest_runs(pipelines, limit=limit)]
+
+        of_shop = [(PIPELINE, run_id, 3) for run_id in ("run-3", "run-2", "run-1")]
+        for at_first in (500, 1):
+            monkeypatch.setattr("cdc_ops.state.db.runs._LINES", at_first)
+            assert found() == [("other", "run-2", 1), *of_shop]
+            assert found(limit=2) == [("other", "run-2", 1), of_shop[0]]
+            assert found(PIPELINE, limit=2) == of_shop[:2]
+            assert found("nobody") == []
+
     def test_the_overview_shows_every_known_table_with_its_newest_run(self, store: SqlStateStore) -> None:
         lease = take(store)
         store.freeze(lease, fresh(), (make_operation(1),))

@@ -1,9 +1,12 @@
 """The files of a new project: one pipeline with comments, the DAG file, and the variables that a run reads."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cdc_ops.core.pipeline.connections import variable_name
+from cdc_ops.cli.found_tables import FoundTable
+from cdc_ops.core.pipeline.connections import ConnectionUrl, variable_name
 from cdc_ops.core.pipeline.pipeline import SourceKind
 
 DAGS: Final = '''\
@@ -22,13 +25,14 @@ _PIPELINE: Final = """\
 # One pipeline: which tables of one source are kept equal in Delta Lake, where, and when.
 # 'cdc-ops validate' checks this file, 'cdc-ops check {name}' what a run needs. Every field: docs/configuration.md of cdc-ops.
 
-pipeline: {name}                    # part of every Delta commit: under a new name all tables are loaded again
+pipeline: {name}                    # part of every Delta commit: under a new name these tables are refused
 # schedule: "*/15 * * * *"          # cron, in UTC; without this line the pipeline runs by hand
 # reconcile_schedule: "0 3 * * *"   # finds rows that were deleted at the source, which a cursor does not show
 
 source:
   kind: {kind}                      # mysql, mariadb or postgres
   connection: {connection}          # {variable} on the command line; in Airflow the connection with this id
+  reader: auto                      # rows come by the server's own protocol where that is possible, else by JDBC
 
 target:
   root: "${{CDC_OPS_LAKE}}"           # tables are at <root>/<schema>/<table>
@@ -39,16 +43,19 @@ defaults:
   lookback: 30s                     # how far below the watermark each run looks for rows that were committed late
 
 tables:
-  {table}: {{}}
-  # {schema}.customers: {{cursor: [updated_at, id]}}   # the id makes the order total where many rows share one time
-  # {schema}.countries: {{cursor: []}}                 # no such column: each run compares the whole table
-  # {schema}.log_*: {{cursor: id}}                     # rows are only added: a pattern, and an auto-increment column
+{tables}
 """
 
+_EXAMPLES: Final = """\
+  {schema}.orders: {{}}
+  # {schema}.customers: {{cursor: [updated_at, id]}}   # the id makes the order total where many rows share one time
+  # {schema}.countries: {{cursor: []}}                 # no such column: each run compares the whole table
+  # {schema}.log_*: {{cursor: id}}                     # rows are only added: a pattern, and an auto-increment column"""
+
 _ENVIRONMENT: Final = """\
-# Copy to .env, which stays out of version control, and read it in the folder of this file:  set -a; . ./.env; set +a
+# Copy to .env, which stays out of version control: cdc-ops reads it in its working directory. For other programs: set -a; . ./.env; set +a
 # In user and password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25.
-{variable}='{scheme}://USER:PASSWORD@HOST:{port}/{database}'
+{variable}='{url}'
 
 CDC_OPS_LAKE="$PWD/data/lake"                      # or s3a://bucket/lake
 CDC_OPS_STAGING="$PWD/data/staging"                # or s3a://bucket/staging
@@ -57,29 +64,33 @@ CDC_OPS_LEDGER="sqlite:///$PWD/data/ledger.db"     # several machines need one o
 CDC_OPS_PIPELINES="$PWD/dags/pipelines"
 """
 
+_PORTS: Final = {SourceKind.MYSQL: 3306, SourceKind.MARIADB: 3306, SourceKind.POSTGRES: 5432}
+
 IGNORED: Final = (".env", "data/")
 """What stays out of version control."""
 
 
-def starter_files(folder: Path, name: str, kind: SourceKind) -> dict[Path, str]:
+def starter_files(
+    folder: Path, name: str, kind: SourceKind, found: Sequence[FoundTable] = (), url: ConnectionUrl | None = None
+) -> dict[Path, str]:
     """Returns the texts of a new project by path.
 
     Args:
         folder: The project.
         name: The pipeline's name; also that of the database in the examples.
         kind: The kind of the source.
+        found: Tables of the source; without any the file has examples.
+        url: Where they were found; its password is not written.
     """
-    postgres = kind is SourceKind.POSTGRES
+    schema = "public" if kind is SourceKind.POSTGRES else name
+    example = f"{'postgresql' if kind is SourceKind.POSTGRES else kind.value}://USER:PASSWORD@HOST:{_PORTS[kind]}/{name}"
     parts = {
         "name": name,
         "kind": kind.value,
-        "connection": f"{name}_db",
-        "variable": variable_name(f"{name}_db"),
-        "schema": "public" if postgres else name,
-        "table": f"{'public' if postgres else name}.orders",
-        "scheme": "postgresql" if postgres else kind.value,
-        "port": 5432 if postgres else 3306,
-        "database": name,
+        "connection": connection_id(name),
+        "variable": variable_name(connection_id(name)),
+        "tables": "\n".join(one.line for one in found) or _EXAMPLES.format(schema=schema),
+        "url": replace(url, password="PASSWORD").render() if url else example,
     }
     return {
         folder / "dags" / "cdc_pipelines.py": DAGS,
@@ -87,6 +98,11 @@ def starter_files(folder: Path, name: str, kind: SourceKind) -> dict[Path, str]:
         folder / ".env.example": _ENVIRONMENT.format(**parts),
         folder / ".gitignore": "".join(f"{line}\n" for line in IGNORED),
     }
+
+
+def connection_id(name: str) -> str:
+    """Returns the id of the connection of a new pipeline."""
+    return f"{name}_db"
 
 
 def pipeline_path(folder: Path, name: str) -> Path:

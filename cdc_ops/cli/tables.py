@@ -7,33 +7,51 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_ops.cli.session import chosen_pipelines
+from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from cdc_ops.core.pipeline.pipeline import Pipeline
+    from cdc_ops.core.schema.tables import TableName
+
+
+def parse_table(text: str) -> "TableName":
+    """Returns a table by the name that somebody has typed.
+
+    Raises:
+        RequestError: it is not of the form schema.table.
+    """
+    from cdc_ops.core.schema.tables import TableName
+
+    try:
+        return TableName.parse(text)
+    except ValueError as error:
+        what = f"{text!r} is not the name of a table."
+        raise RequestError(what, why=str(error), data="Nothing was changed.", next="Write it as 'cdc-ops status' shows it.") from error
 
 
 def place_of_table(folder: Path | None, pipeline: str, table: str) -> "tuple[Pipeline, str]":
     """Returns the pipeline that writes a table, and the path of its Delta table.
 
     Raises:
-        RequestError: none does, or more than one and none is named.
+        RequestError: none does, or more than one and none is named; or it is not the name of a table.
     """
     from cdc_ops.core.pipeline.pipeline import current_settings, table_path
-    from cdc_ops.core.schema.tables import TableName
 
-    name = TableName.parse(table)
+    name = parse_table(table)
     places = []
-    for chosen in chosen_pipelines(folder, [pipeline] if pipeline else []):
+    pipelines = chosen_pipelines(folder, [pipeline] if pipeline else [])
+    for chosen in pipelines:
         settings = current_settings(chosen, name)
         if settings is not None:
             places.append((chosen, table_path(chosen, name, settings)))
     if len(places) != 1:
+        named = {rule.pattern for one in pipelines for rule in one.tables if not (rule.is_pattern or rule.exclude)}
         raise RequestError(
             f"{'No' if not places else 'More than one'} pipeline has the table {table}.",
-            why=f"Pipelines are {', '.join(chosen.name for chosen, _ in places)}." if places else "",
+            why=f"Pipelines are {', '.join(chosen.name for chosen, _ in places)}." if places else did_you_mean(table, named),
             data="Nothing was read.",
             next="Name one with --pipeline." if places else "'cdc-ops status' shows the tables.",
         )

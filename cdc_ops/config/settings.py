@@ -57,6 +57,11 @@ VARIABLES: Final = (
         meaning="Folder for the logs of Spark, one file a run of `cdc-ops`; the newest 20 stay. In Airflow they are in the tasks' logs.",
     ),
     Variable(
+        name="CDC_OPS_ENV_FILE",
+        default="`.env` in the working directory",
+        meaning="File with variables for `cdc-ops`; those that begin with `CDC_OPS_` and are not set are taken from it. `off` = none.",
+    ),
+    Variable(
         name="CDC_OPS_CONN_<ID>",
         default="none",
         meaning="URL of the connection `<id>`, upper-cased, other characters than letters and digits as `_`. Used outside Airflow.",

@@ -136,6 +136,10 @@ class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, A
         """Returns runs of tables, newest first; only those of a run, or that fared so, if one is given."""
 
     @abstractmethod
+    def newest_runs(self, pipelines: Sequence[str] = (), *, limit: int = 20) -> tuple[tuple[TableRun, ...], ...]:
+        """Returns the lines of the runs of some pipelines, or of all: for each run its tables, the newest run first."""
+
+    @abstractmethod
     def history(self, pipeline: str, table: TableName, *, status: TableRunStatus | None = None, limit: int = 50) -> tuple[TableRun, ...]:
         """Returns the runs of one table, newest first; only those that fared so, if a status is given."""
 

@@ -155,6 +155,10 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
         """See `StateReader`."""
         return self._read(lambda connection: runs.newest(connection, pipeline, run_id, status, limit), ())
 
+    def newest_runs(self, pipelines: Sequence[str] = (), *, limit: int = 20) -> tuple[tuple[TableRun, ...], ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: runs.newest_runs(connection, pipelines, limit), ())
+
     def history(self, pipeline: str, table: TableName, *, status: TableRunStatus | None = None, limit: int = 50) -> tuple[TableRun, ...]:
         """See `StateReader`."""
         return self._read(lambda connection: runs.history(connection, pipeline, table, status, limit), ())

@@ -161,3 +161,56 @@ class TableRun:
     def waits_for_somebody(self) -> bool:
         """True if the table has come through up to a gap in its archive, and goes on only when somebody has acted."""
         return self.missing is not None and not self.missing.healing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One run of a pipeline over all of its tables, for people.
+
+    Args:
+        lines: Its tables, at least one.
+    """
+
+    lines: tuple[TableRun, ...]
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline."""
+        return self.lines[0].pipeline
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self.lines[0].run_id
+
+    @property
+    def trigger(self) -> str:
+        """What started it: `scheduled`, `manual`, `backfill`, `cli`, ..."""
+        return self.lines[0].trigger
+
+    @property
+    def kinds(self) -> tuple[OperationKind, ...]:
+        """What it did, or looked for, each once."""
+        return tuple(kind for kind in OperationKind if any(line.kind is kind for line in self.lines))
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began its first table, UTC."""
+        return min(line.timing.started_at for line in self.lines)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        """When it ended its last table, UTC; None while one is at work, or if the run died over it."""
+        ends = [line.timing.finished_at for line in self.lines]
+        return None if None in ends else max(end for end in ends if end is not None)
+
+    @property
+    def counts(self) -> Counts:
+        """The rows of all tables together: read, inserted, updated and deleted."""
+        done = [line.result.counts for line in self.lines]
+        names = ("read", "inserted", "updated", "deleted")
+        return Counts(**{name: sum(getattr(one, name) for one in done) for name in names})
+
+    def tables(self, *statuses: TableRunStatus) -> tuple[TableName, ...]:
+        """Returns the tables that fared so."""
+        return tuple(line.table for line in self.lines if line.status in statuses)

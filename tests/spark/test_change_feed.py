@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import cdc_ops
 from cdc_ops.cli import app
@@ -153,6 +153,36 @@ def test_the_command_writes_lines_of_json_and_parquet(table: Followed, tmp_path:
     assert table.spark.read.parquet(f"{tmp_path}/out").count() == 3
     again = CliRunner().invoke(app, ["changes", "shop.orders", *ends, "--output", f"{tmp_path}/out"])
     assert (again.exit_code, "already exists" in again.output) == (2, True)
+
+
+def test_rows_of_any_version_are_shown_by_columns_and_values(table: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop.yaml").write_text(FILE.format(folder=tmp_path, path=table.case.path))
+    monkeypatch.setattr("cdc_ops.cli.commands.show.LocalSpark.session", lambda _: table.spark)
+
+    def show(*words: str) -> Result:
+        return CliRunner().invoke(app, ["show", "shop.orders", *words, "--pipelines", str(tmp_path)])
+
+    newest = json.loads(show("--json").stdout)
+    rows = [row.asDict() for row in cdc_ops.current(table.spark, table.case.path).collect()]
+    for row in rows:
+        row["updated_at"] = row["updated_at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert sorted(newest, key=lambda row: row["id"]) == sorted(rows, key=lambda row: row["id"])
+    one = show("--where", "id=5", "--columns", "NAME,id")
+    assert one.exit_code == 0, one.output
+    assert (one.stdout.split()[:2], one.stdout.split()[-2:]) == (["name", "id"], ["E", "5"])
+    assert f"shop.orders: 1 row of Delta version {table.versions['wider'] + 2}\n" in one.stderr
+    old = show("--where", "id=5", "--columns", "name", "--version", str(table.versions["merged"]), "--json")
+    assert json.loads(old.stdout) == [{"name": "e"}]
+    assert len(json.loads(show("-n", "1", "--json").stdout)) == 1
+    assert "no such row" in show("--where", "id=4711").stderr
+    for words, said in (
+        (("--where", "id=five"), "'five' is not a value of column 'id', which is"),
+        (("--where", "id"), "'id' is no condition."),
+        (("--columns", "nam"), "Did you mean 'name'?"),
+        (("--version", "99"), "does not have version 99"),
+    ):
+        refused = show(*words)
+        assert (refused.exit_code, said in " ".join(refused.output.split())) == (2, True), refused.output
 
 
 def _example() -> ModuleType:

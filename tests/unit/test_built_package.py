@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BROUGHT = {"spark_jobs": "cdc_ops/spark_jobs", "dags": "cdc_ops/demo/dags"}
+BROUGHT = {"spark_jobs": "cdc_ops/spark_jobs", "dags": "cdc_ops/demo/dags", "docs": "cdc_ops/docs"}
 """Folders of the repository, and where the wheel has them."""
 
 
@@ -54,7 +54,7 @@ def test_the_wheel_has_every_file_of_the_package_and_of_what_it_hands_to_spark_a
     in_wheel = {name for name in contents(built.wheel) if name.startswith("cdc_ops/")}
     assert in_wheel == expected
     some = {"web/style.css", "web/templates/base.html", "lake/data_files/DeletedRows.java", "py.typed"}
-    some |= {"spark_jobs/sync.py", "demo/dags/pipelines/shop.yaml"}
+    some |= {"spark_jobs/sync.py", "demo/dags/pipelines/shop.yaml", "docs/quickstart.md"}
     assert {f"cdc_ops/{name}" for name in some} <= in_wheel
     assert any(name.startswith("cdc_ops/state/migrations/versions/v0001") for name in in_wheel)
 
@@ -74,6 +74,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import cdc_ops
 from cdc_ops.airflow.spark.submit import application
+from cdc_ops.cli.commands.docs import docs_folder
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.core.operation.job import Step
 from cdc_ops.demo.layout import ARCHIVE_PIPELINE, Layout
@@ -82,7 +83,7 @@ import os
 layout = Layout.default()
 os.environ.update(layout.settings(), CDC_OPS_ARCHIVE_ENDPOINT="http://127.0.0.1:1")
 names = [one.name for pipeline in (layout, Layout.default(ARCHIVE_PIPELINE)) for one in load_pipelines(pipeline.shipped_pipelines)]
-print(cdc_ops.__file__, application(Step.SYNC), layout.dags, layout.root, layout.cache, layout.command, *names, sep="\\n")
+print(cdc_ops.__file__, application(Step.SYNC), layout.dags, layout.root, layout.cache, layout.command, docs_folder(), *names, sep="\\n")
 """
 
 
@@ -93,13 +94,14 @@ def test_an_installed_package_finds_its_own_files_and_works_in_the_users_folder(
     )
     assert done.returncode == 0, done.stderr
     package, home = built.unpacked / "cdc_ops", tmp_path / ".cdc-ops"
-    assert done.stdout.splitlines()[-9:] == [
+    assert done.stdout.splitlines()[-10:] == [
         str(package / "__init__.py"),
         str(package / "spark_jobs" / "sync.py"),
         str(package / "demo" / "dags"),
         str(home / "demo"),
         str(home / "cache"),
         "python -m cdc_ops.demo ",
+        str(package / "docs"),
         "shop",
         "shop_binlogs",
         "shop_events",

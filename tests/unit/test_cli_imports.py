@@ -59,7 +59,7 @@ def test_help_and_versions_need_no_library_but_that_of_the_command_line(tmp_path
     assert imported(tmp_path, *command) == set()
 
 
-@pytest.mark.parametrize("command", [("status",), ("gap", "list")], ids=" ".join)
+@pytest.mark.parametrize("command", [("status",), ("runs",), ("gap", "list")], ids=" ".join)
 def test_what_only_looks_into_the_ledger_loads_its_library_and_nothing_of_pipelines(tmp_path: Path, command: tuple[str, ...]) -> None:
     assert imported(tmp_path, *command) == {"sqlalchemy"}
 

@@ -62,6 +62,7 @@ def test_every_setting_stands_in_the_table_of_variables() -> None:
         "CDC_OPS_CACHE",
         "CDC_OPS_IVY_SETTINGS",
         "CDC_OPS_LOGS",
+        "CDC_OPS_ENV_FILE",
         "CDC_OPS_CONN_<ID>",
     }
     of_users = (file for file in (ROOT / "cdc_ops").rglob("*.py") if file.parent.name not in ("demo", "dev"))

@@ -77,7 +77,7 @@ def unknown_parts(command: str) -> list[str]:
         if words[0] not in at.commands:
             return [words[0]]
         at = at.commands[words.pop(0)]
-    known = {option for parameter in at.params for option in parameter.opts} | {"--help"}
+    known = {option for parameter in at.params for option in parameter.opts} | {"--help", "-h", "--install-completion", "--show-completion"}
     return [word for word in words if word.startswith("-") and word not in PLACEHOLDERS and word.partition("=")[0] not in known]
 
 

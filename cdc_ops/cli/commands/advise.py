@@ -1,13 +1,13 @@
 """The command about the layout of a table: advise. It reads ledger, Delta log and the source's schema, without Spark."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded
 from cdc_ops.cli.output import render
+from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.cli.session import opened
 from cdc_ops.cli.tables import place_of_table
 from cdc_ops.core import json_codec
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @app.command()
 def advise(
-    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    table: Table,
+    pipeline: OfTable = "",
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:

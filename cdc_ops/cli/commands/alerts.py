@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Given, Json, Names, app, guarded
+from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, app, guarded
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import print_sentence
+from cdc_ops.cli.pipeline_names import Names, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, ledger_reader
 from cdc_ops.config.connections import connection_text
 from cdc_ops.config.settings import load_settings
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@pipeline_argument
 def alerts(
-    given: Given = None,
     folder: Folder = None,
     pipeline: Names = None,
     notify: Annotated[bool, typer.Option("--notify", help="Tell the receivers in 'notify' what they have not been told.")] = False,
@@ -33,7 +34,7 @@ def alerts(
     with 5 if something needs somebody, with 6 if a receiver was not told, and with 0 else; for cron and Kubernetes jobs.
     """
     with guarded(as_json):
-        chosen = chosen_pipelines(folder, list(dict.fromkeys((given or []) + (pipeline or []))))
+        chosen = chosen_pipelines(folder, pipeline or [])
         looked = _tell(chosen) if notify else _look(chosen)
     if as_json:
         render.print_json([_document(name, one) for name, one in looked])

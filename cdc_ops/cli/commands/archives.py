@@ -7,31 +7,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, Folder, Json, One, Quiet, Tables, app, guarded
+from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, Folder, Json, Quiet, app, guarded
 from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.archived import print_copies
 from cdc_ops.cli.output.moving_lines import progress
+from cdc_ops.cli.pipeline_names import Names, OfGap, One, Tables, check_known, one_name, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, ledger_reader
+from cdc_ops.cli.tables import parse_table
 from cdc_ops.config.connections import connection_url
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
-from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import minute_text
 from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
     from cdc_ops.core.archive.completeness import GapRecord
+    from cdc_ops.state.base import StateReader
 
 gap_app = Application(help="Gaps in archives: change events that no file holds although later ones exist.")
 app.add_typer(gap_app, name="gap")
 
-Chosen = Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Only this pipeline. Default: all.")]
-
 
 @app.command()
+@pipeline_argument
 def archive(
-    pipeline: One,
+    pipeline: One = "",
     flush: Annotated[bool, typer.Option("--flush", help="Close the server's newest binlog first, so that it is copied too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be copied, and what is missing.")] = False,
     folder: Folder = None,
@@ -45,7 +46,7 @@ def archive(
     from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
 
     with guarded(as_json):
-        [chosen] = chosen_pipelines(folder, [pipeline])
+        [chosen] = chosen_pipelines(folder, [one_name(folder, pipeline)])
         with progress(quiet or as_json) as say:
             url = connection_url(chosen.archive.copy.connection)
             report = archive_binlogs(chosen, url, flush=flush, dry_run=dry_run, say=say)
@@ -59,10 +60,12 @@ def archive(
 
 
 @gap_app.command("list")
-def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
+@pipeline_argument
+def list_gaps(pipeline: Names = None, as_json: Json = False) -> None:
     """Show gaps that stop a table, and accepted gaps that no run has passed yet."""
     with guarded(as_json), ledger_reader() as reader:
-        records = reader.archive_gaps(pipeline)
+        check_known(reader, pipeline or ())
+        records = [record for record in reader.archive_gaps() if not pipeline or record.pipeline in pipeline]
     if as_json:
         render.print_json([_data(record) for record in records])
         return
@@ -78,8 +81,8 @@ def list_gaps(pipeline: Chosen = None, as_json: Json = False) -> None:
 @gap_app.command("accept")
 def accept(
     gap: Annotated[str, typer.Argument(help="The gap's name, from 'gap list'.")],
-    pipeline: One,
     why: Annotated[str, typer.Option(metavar="TEXT", help="Why the loss is acceptable. The ledger keeps the reason.")],
+    pipeline: OfGap = "",
     who: Annotated[str, typer.Option(metavar="NAME", help="Who accepts the loss. Default: the user of this process.")] = "",
     table: Tables = None,
     as_json: Json = False,
@@ -93,8 +96,8 @@ def accept(
     with guarded(as_json):
         store = open_store(load_settings(os.environ).ledger)
         try:
-            tables = tuple(map(_table_name, table or ()))
-            records = store.accept_gap(pipeline, gap, who=who or getpass.getuser(), why=why, tables=tables)
+            tables = tuple(map(parse_table, table or ()))
+            records = store.accept_gap(pipeline or _pipeline_with(store, gap), gap, who=who or getpass.getuser(), why=why, tables=tables)
         finally:
             store.close()
     if as_json:
@@ -104,12 +107,22 @@ def accept(
         render.out.print(_line(record), highlight=False, soft_wrap=True)
 
 
-def _table_name(name: str) -> TableName:
-    try:
-        return TableName.parse(name)
-    except ValueError as error:
-        what = f"{name!r} is not the name of a table."
-        raise RequestError(what, why=str(error), data="Nothing was changed.", next="Write it as in 'cdc-ops gap list'.") from error
+def _pipeline_with(store: "StateReader", gap: str) -> str:
+    """Returns the pipeline that has a gap.
+
+    Raises:
+        RequestError: none has it, or several.
+    """
+    records = store.archive_gaps()
+    found = sorted({record.pipeline for record in records if record.gap_id == gap})
+    if len(found) == 1:
+        return found[0]
+    raise RequestError(
+        f"Several pipelines have the gap {gap!r}." if found else f"No pipeline has an open gap {gap!r}.",
+        why=f"Pipelines are {', '.join(found)}." if found else f"Open gaps are: {', '.join({one.gap_id for one in records}) or 'none'}.",
+        data="Nothing was changed.",
+        next="Name one with --pipeline." if found else "'cdc-ops gap list' shows them.",
+    )
 
 
 def _data(record: "GapRecord") -> dict[str, object]:

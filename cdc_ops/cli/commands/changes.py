@@ -8,6 +8,7 @@ from cdc_ops.cli.commands.pipelines import Folder, app, guarded
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.core.change_range import ChangeMode, parse_bound
@@ -18,11 +19,11 @@ _END = "a Delta version, an instant with its zone (ISO 8601), or watermark:VALUE
 @app.command()
 @verbose_option
 def changes(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
-    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
+    table: Table,
     begin: Annotated[str, typer.Option("--from", help=f"Where to start: {_END}. Changes after it are shown.")],
     end: Annotated[str, typer.Option("--to", help="Where to end (included), in the same forms. Default: the newest version.")] = "",
     mode: Annotated[ChangeMode, typer.Option(help="The columns of each change.")] = ChangeMode.DATA_BEFORE_AFTER,
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    pipeline: OfTable = "",
     parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not exist.")] = "",
     output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not exist. Default: standard output.")] = "",
     folder: Folder = None,

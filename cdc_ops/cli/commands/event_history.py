@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
-from cdc_ops.cli.commands.pipelines import Folder, Json, One, Quiet, app, guarded, run_all
+from cdc_ops.cli.commands.pipelines import Folder, Json, Quiet, app, guarded, run_all
 from cdc_ops.cli.help_format import WHICH_COMMAND
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.pipeline_names import OfTable, One, Table, Tables, one_name, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, new_request
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.core.instants import parse_instant
@@ -18,9 +19,9 @@ from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 @app.command("as-of")
 @verbose_option
 def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
-    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
+    table: Table,
     at: Annotated[str, typer.Option(metavar="TIME", help="Time with its zone (ISO 8601), or position:3,154; included.")],
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    pipeline: OfTable = "",
     delta: Annotated[str, typer.Option(help="Write a Delta table to this folder, which must not exist.")] = "",
     parquet: Annotated[str, typer.Option(help="Write Parquet to this folder, which must not exist.")] = "",
     output: Annotated[str, typer.Option(help="Write JSON lines to this folder, which must not exist. Default: standard output.")] = "",
@@ -50,12 +51,10 @@ def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as i
 
 @app.command(epilog=WHICH_COMMAND)
 @verbose_option
+@pipeline_argument
 def replay(
-    pipeline: One,
-    table: Annotated[
-        list[str] | None,
-        typer.Option("--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all of the pipeline."),
-    ] = None,
+    pipeline: One = "",
+    table: Tables = None,
     since: Annotated[str, typer.Option(metavar="TIME", help="Keep the rows and apply the events from then on. Default: rebuild.")] = "",
     folder: Folder = None,
     quiet: Quiet = False,
@@ -65,4 +64,4 @@ def replay(
     with guarded(as_json):
         instant = parse_instant(since, "since") if since else None
         request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.REPLAY, tables=tuple(table or ()), since=instant, accept_cost=True)
-        run_all(folder, [pipeline], request, as_json, quiet)
+        run_all(folder, [one_name(folder, pipeline)], request, as_json, quiet)

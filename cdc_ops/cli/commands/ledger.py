@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from cdc_ops.cli.commands.pipelines import Folder, Json, Names, Tables, app, guarded, state_app
+from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded, state_app
 from cdc_ops.cli.output import render
+from cdc_ops.cli.pipeline_names import Names, Tables, check_known, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, ledger_reader, new_request, opened
 from cdc_ops.core import json_codec
 from cdc_ops.errors import EnvironmentSetupError, RequestError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@pipeline_argument
 def status(pipeline: Names = None, as_json: Json = False) -> None:
     """Show what the ledger knows: watermarks, freshness, last runs, and which run holds a table. Connects to no source."""
     with guarded(as_json):
@@ -34,6 +36,7 @@ def status(pipeline: Names = None, as_json: Json = False) -> None:
 
 
 @app.command()
+@pipeline_argument
 def metrics(
     pipeline: Names = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file, at once and as a whole.")] = None,
@@ -47,6 +50,7 @@ def metrics(
 
     with guarded(as_json=False):
         with ledger_reader() as reader:
+            check_known(reader, pipeline or ())
             text = openmetrics_text(read_families(reader, (one for one in reader.overview() if _is_wanted(one, pipeline))))
         if output is None:
             typer.echo(text, nl=False)
@@ -57,6 +61,7 @@ def metrics(
 def _tables_of(pipelines: list[str] | None) -> "tuple[list[TableOverview], datetime]":
     """Returns the tables of some pipelines, or of all, and the ledger's clock."""
     with ledger_reader() as reader:
+        check_known(reader, pipelines or ())
         return [row for row in reader.overview() if _is_wanted(row, pipelines)], reader.now()
 
 
@@ -96,6 +101,7 @@ def _replace_file(path: Path, text: str) -> None:
 
 
 @state_app.command("rebuild")
+@pipeline_argument
 def rebuild(
     folder: Folder = None,
     pipeline: Names = None,

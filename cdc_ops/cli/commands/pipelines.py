@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_ops.cli.help_format import WHICH_COMMAND, Application
+from cdc_ops.cli.help_format import WHICH_COMMAND, Application, Program
 from cdc_ops.cli.one_run import run_one
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.phases import print_phases
 from cdc_ops.cli.output.verbosity import is_verbose, verbose_option
+from cdc_ops.cli.pipeline_names import Names, One, Tables, one_name, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, new_request, opened
 from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
 from cdc_ops.core import json_codec
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from cdc_ops.steps.runs.run import RunReport
 
 app = Application(
+    cls=Program,
     name="cdc-ops",
     help="Keeps Delta Lake tables equal to operational database tables, in batches.",
     epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again,"
     " 7 no table failed, but one waits at a gap in its archive, 130 interrupted, 1 unknown error.",
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 state_app = Application(help="The ledger: a cache of what the commits of the Delta tables record.")
@@ -43,15 +44,6 @@ Folder = Annotated[
     Path | None,
     typer.Option("--pipelines", metavar="FOLDER", help="Folder of the pipeline files. Default: CDC_OPS_PIPELINES, else dags/pipelines."),
 ]
-Names = Annotated[
-    list[str] | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Only this pipeline; may be repeated. Default: all.")
-]
-Given = Annotated[list[str] | None, typer.Argument(help="Pipelines; the same as --pipeline.", metavar="PIPELINE")]
-Tables = Annotated[
-    list[str] | None,
-    typer.Option("--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all of the pipeline."),
-]
-One = Annotated[str, typer.Option("--pipeline", "-p", metavar="NAME", help="The pipeline.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 AcceptCost = Annotated[bool, typer.Option("--accept-cost", help="Run although the estimate is above max_cost.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and alerts only to standard error; the result stays.")]
@@ -119,23 +111,28 @@ def isolated_errors(name: str, pipelines: "Sequence[Pipeline]", stopped: dict[st
 
 
 @app.command()
-def validate(folder: Folder = None, as_json: Json = False) -> None:
-    """Check the pipeline files. Connects to nothing."""
+@pipeline_argument
+def validate(pipeline: Names = None, folder: Folder = None, as_json: Json = False) -> None:
+    """Check the pipeline files. Connects to nothing.
+
+    All files of the folder are read; with a pipeline, only that one is shown.
+    """
     from cdc_ops.config.expressions.table_conditions import check_conditions
 
     with guarded(as_json):
-        pipelines = chosen_pipelines(folder, [])
-        for pipeline in pipelines:
-            check_conditions(pipeline)
+        pipelines = chosen_pipelines(folder, pipeline or [])
+        for one in pipelines:
+            check_conditions(one)
     if as_json:
         render.print_json([{"pipeline": p.name, "file": p.origin, "entries": len(p.tables), "schedule": p.schedule} for p in pipelines])
         return
-    for pipeline in pipelines:
-        render.out.print(f"[green]ok[/] {pipeline.name}: {len(pipeline.tables)} table entries, {pipeline.origin}", soft_wrap=True)
+    for one in pipelines:
+        render.out.print(f"[green]ok[/] {one.name}: {len(one.tables)} table entries, {one.origin}", soft_wrap=True)
 
 
 @app.command()
-def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
+@pipeline_argument
+def plan(folder: Folder = None, pipeline: Names = None, table: Tables = None, as_json: Json = False) -> None:
     """Show what `run` would do now, and what it is estimated to cost. Reads source, lake and ledger; writes no row; starts no Spark.
 
     It makes the ledger if there is none, and brings it to this version.
@@ -146,7 +143,7 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
         request = new_request(tables=tuple(table or ()))
         documents, errors = list[dict[str, Any]](), list[CdcError]()
         stopped: dict[str, CdcError] = {}
-        pipelines = chosen_pipelines(folder, _named(given, pipeline))
+        pipelines = chosen_pipelines(folder, pipeline or [])
         for chosen in pipelines:
             with isolated_errors(chosen.name, pipelines, stopped, as_json):
                 plans, warnings = _plans(chosen, request)
@@ -169,8 +166,8 @@ def plan(given: Given = None, folder: Folder = None, pipeline: Names = None, tab
 
 @app.command()
 @verbose_option
+@pipeline_argument
 def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
-    given: Given = None,
     folder: Folder = None,
     pipeline: Names = None,
     table: Tables = None,
@@ -191,7 +188,7 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
     With --limit it only tries them: ledger, lake and watermark stay as they are.
     """
     with guarded(as_json):
-        names, tables = _named(given, pipeline), tuple(table or ())
+        names, tables = pipeline or [], tuple(table or ())
         if limit:
             _try(try_pipelines(folder, names, tables, limit, into, quiet or as_json), as_json)
             return
@@ -211,8 +208,9 @@ def _try(trial: Trial, as_json: bool) -> None:
 
 @app.command(epilog=WHICH_COMMAND)
 @verbose_option
+@pipeline_argument
 def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
-    pipeline: One,
+    pipeline: One = "",
     since: Since = "",
     until: Until = "",
     table: Tables = None,
@@ -239,14 +237,15 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
             columns=tuple(filter(None, split_list(columns))),
             accept_cost=accept_cost,
         )
-        run_all(folder, [pipeline], request, as_json, quiet)
+        run_all(folder, [one_name(folder, pipeline)], request, as_json, quiet)
 
 
 @app.command(epilog=WHICH_COMMAND)
 @verbose_option
+@pipeline_argument
 def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
-    pipeline: One,
     mode: Annotated[ResyncMode, typer.Option(metavar="MODE", help="What to read again: keys, range, full, replay or quarantine.")],
+    pipeline: One = "",
     table: Tables = None,
     since: Since = "",
     until: Until = "",
@@ -277,11 +276,12 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
             keys=tuple(map(split_list, key or ())),
             accept_cost=accept_cost,
         )
-        run_all(folder, [pipeline], request, as_json, quiet)
+        run_all(folder, [one_name(folder, pipeline)], request, as_json, quiet)
 
 
 @app.command(epilog=WHICH_COMMAND)
 @verbose_option
+@pipeline_argument
 def reconcile(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it has options
     pipeline: Names = None,
     table: Tables = None,
@@ -320,10 +320,6 @@ def schema() -> None:
     from cdc_ops.config.fields.json_schema import json_schema
 
     render.print_json(json_schema())
-
-
-def _named(given: list[str] | None, options: list[str] | None) -> list[str]:
-    return list(dict.fromkeys((given or []) + (options or [])))
 
 
 def _plans(chosen: "Pipeline", request: RunRequest) -> "tuple[list[tuple[TableName, TablePlan | CdcError]], tuple[str, ...]]":

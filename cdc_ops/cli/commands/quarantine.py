@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from cdc_ops.cli.commands.pipelines import Folder, Json, Names, One, Quiet, Tables, app, guarded, run_all
+from cdc_ops.cli.commands.pipelines import Folder, Json, Quiet, app, guarded, run_all
 from cdc_ops.cli.help_format import WHICH_COMMAND, Application
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.pipeline_names import Names, One, Tables, one_name, pipeline_argument, tables_option
 from cdc_ops.cli.session import chosen_pipelines, new_request
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.errors import RequestError
@@ -24,6 +25,7 @@ app.add_typer(quarantine_app, name="quarantine")
 
 
 @quarantine_app.command("list")
+@pipeline_argument
 def list_records(pipeline: Names = None, table: Tables = None, folder: Folder = None, as_json: Json = False) -> None:
     """List the records: file, line, and why each could not be read."""
     with guarded(as_json):
@@ -41,18 +43,18 @@ def list_records(pipeline: Names = None, table: Tables = None, folder: Folder = 
 @quarantine_app.command("show")
 def show(
     file: Annotated[str, typer.Argument(help="The file, as 'quarantine list' names it.")],
-    pipeline: One,
+    pipeline: One = "",
     line: Annotated[int, typer.Option(help="The line, counted from 1. 0 = all quarantined lines of the file.")] = 0,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
     """Show records exactly as they are in the archive."""
     with guarded(as_json):
-        [chosen] = chosen_pipelines(folder, [pipeline])
+        [chosen] = chosen_pipelines(folder, [one_name(folder, pipeline)])
         wanted = [item for item in _records(chosen, []) if item[2].file == file and line in (0, item[2].line + 1)]
         if not wanted:
             raise RequestError(
-                f"The quarantine of pipeline {pipeline!r} has no record of {file}.",
+                f"The quarantine of pipeline {chosen.name!r} has no record of {file}.",
                 data="Nothing was changed.",
                 next="Take file and line from 'cdc-ops quarantine list'.",
             )
@@ -67,29 +69,24 @@ def show(
 
 @quarantine_app.command("replay", epilog=WHICH_COMMAND)
 @verbose_option
+@pipeline_argument
 def replay(
-    pipeline: One,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--table", "-t", metavar="SCHEMA.TABLE", help="Only this table; may be repeated. Default: all that have quarantined records."
-        ),
-    ] = None,
+    pipeline: One = "",
+    table: Annotated[list[str] | None, tables_option("all that have quarantined records")] = None,
     folder: Folder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Read quarantined records again with today's settings and merge them in order. Records that still cannot be read stay."""
     with guarded(as_json):
-        [chosen] = chosen_pipelines(folder, [pipeline])
+        [chosen] = chosen_pipelines(folder, [one_name(folder, pipeline)])
         names = tuple(dict.fromkeys(str(name) for _, name, _ in _records(chosen, table or [])))
         if not names:
             raise RequestError(
                 "The quarantine has no record.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."
             )
-        run_all(
-            folder, [pipeline], new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names, accept_cost=True), as_json, quiet
-        )
+        request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names, accept_cost=True)
+        run_all(folder, [chosen.name], request, as_json, quiet)
 
 
 def _records(pipeline: "Pipeline", tables: list[str]) -> "Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]":

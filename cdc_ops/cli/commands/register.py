@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.markup import escape
 
-from cdc_ops.cli.commands.pipelines import Folder, Given, Json, Names, Quiet, Tables, app, common_exit_code, guarded, isolated_errors
+from cdc_ops.cli.commands.pipelines import Folder, Json, Quiet, app, common_exit_code, guarded, isolated_errors
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.pipeline_names import Names, Tables, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect, new_request
 from cdc_ops.config.settings import load_settings
 from cdc_ops.errors import CdcError
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 
 @app.command()
 @verbose_option
-def register(
-    given: Given = None, folder: Folder = None, pipeline: Names = None, table: Tables = None, quiet: Quiet = False, as_json: Json = False
-) -> None:
+@pipeline_argument
+def register(folder: Folder = None, pipeline: Names = None, table: Tables = None, quiet: Quiet = False, as_json: Json = False) -> None:
     """Register Delta tables in Spark's catalog, by the names that `catalog` and `catalog_name` give them. Connects to no source.
 
     Runs do so after a commit. This is for tables that were there before `catalog` was set, and for a catalog that was away.
@@ -35,7 +35,7 @@ def register(
         from cdc_ops.steps.register import register_tables
 
         request = new_request(tables=tuple(table or ()))
-        pipelines = chosen_pipelines(folder, [*(given or ()), *(pipeline or ())])
+        pipelines = chosen_pipelines(folder, pipeline or [])
         store = open_store(load_settings(os.environ).ledger)
         try:
             for chosen in pipelines:

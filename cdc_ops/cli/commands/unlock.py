@@ -9,6 +9,8 @@ from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
 from cdc_ops.cli.output import render
+from cdc_ops.cli.pipeline_names import OfTable, Table
+from cdc_ops.cli.tables import parse_table
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
 from cdc_ops.core.text import did_you_mean
@@ -26,19 +28,18 @@ _RISK = (
 
 @app.command()
 def unlock(
-    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    table: Table,
+    pipeline: OfTable = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Unlock without confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
     """Take a table's lease from a holder that does not come back; a dead process of this machine gives way by itself."""
-    from cdc_ops.core.schema.tables import TableName
     from cdc_ops.state.sql import open_store
 
     with guarded(as_json):
         store = open_store(load_settings(os.environ).ledger)
         try:
-            overview = _find(store, pipeline, TableName.parse(table))
+            overview = _find(store, pipeline, parse_table(table))
             lease_text = _lease_text(store, overview)
             freed = overview.lease is not None and _confirmed(lease_text, yes=yes, quiet=as_json)
             if overview.lease is not None and freed:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded, isolated_errors
+from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, Quiet, app, guarded, isolated_errors
 from cdc_ops.cli.help_format import WHICH_COMMAND
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.pipeline_names import Names, Tables, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
@@ -40,6 +41,7 @@ _BARE: Final = re.compile(r"[\w.:+-]+")
 
 @app.command(epilog=WHICH_COMMAND)
 @verbose_option
+@pipeline_argument
 def verify(
     folder: Folder = None,
     pipeline: Names = None,

@@ -5,14 +5,15 @@ from typing import Annotated
 import typer
 
 from cdc_ops.cli.commands.pipelines import Folder, app, guarded
+from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.cli.tables import place_of_table
 
 
 @app.command()
 def view(
-    table: Annotated[str, typer.Argument(help="schema.table", metavar="TABLE")],
+    table: Table,
     name: Annotated[str, typer.Option(help="Name of the view; default TABLE_current.")] = "",
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Pipeline, if several pipelines have a table of that name.")] = "",
+    pipeline: OfTable = "",
     folder: Folder = None,
 ) -> None:
     """Print a CREATE VIEW statement for a table's current rows: no old versions, no deleted rows, only the source's columns."""

@@ -18,7 +18,7 @@ from rich.text import Text
 
 NUMBERS: Final = frozenset(
     {"rows", "read", "inserted", "updated", "deleted", "files", "version", "at source", "in lake", "missing", "extra", "different"}
-    | {"written", "time", "connections"}
+    | {"written", "time", "connections", "committed", "idle", "failed", "at work"}
 )
 """Columns whose cells stand on the right."""
 
@@ -67,7 +67,12 @@ class Grid:
         """Returns the grid without some columns."""
         kept = [index for index, name in enumerate(self.columns) if name not in names]
         groups = [replace(group, rows=[[row[index] for index in kept] for row in group.rows]) for group in self.groups]
-        return Grid(title=self.title, columns=tuple(self.columns[index] for index in kept), groups=groups)
+        return replace(self, columns=tuple(self.columns[index] for index in kept), groups=groups)
+
+    def without_empty(self) -> "Grid":
+        """Returns the grid without the columns in which no row has anything."""
+        rows = [row for group in self.groups for row in group.rows]
+        return self.without(frozenset(name for at, name in enumerate(self.columns) if not any(row[at] for row in rows)))
 
 
 def show_grid(console: Console, grid: Grid) -> bool:

@@ -123,7 +123,7 @@ def print_report(pipeline: str, report: "RunReport", spark_log: str = "") -> Non
     from cdc_ops.steps.reporting.told_before import unchanged_text
 
     columns = ("table", "what", "status", "read", "inserted", "updated", "deleted", "version", "window")
-    groups = by_schema((run.table, _run_row(run)) for run in report.runs)
+    groups = by_schema((run.table, run_row(run)) for run in report.runs)
     show_grid(
         out, Grid(title=f"Run of {pipeline}", columns=columns, groups=groups, spare=frozenset({"version"}), below=frozenset({"window"}))
     )
@@ -151,7 +151,8 @@ def print_warnings(warnings: Iterable[str]) -> None:
         print_sentence(err, warning, name="warning")
 
 
-def _run_row(run: "TableRun") -> tuple[str, ...]:
+def run_row(run: "TableRun") -> tuple[str, ...]:
+    """Returns what is said of one table in one run: kind, status, rows read, inserted, updated and deleted, version, window; as markup."""
     from cdc_ops.state.table_run import TableRunStatus
 
     colour = _COLOURS.get(run.status, "yellow")
@@ -181,7 +182,8 @@ def print_status(rows: "Sequence[TableOverview]") -> None:
     columns = ("table", "phase", "watermark", "fresh", "version", "files", "last run", "result", "at", "held by")
     groups = by_schema(((row.state.table, _status_row(row)) for row in rows), (row.state.pipeline for row in rows))
     spare = frozenset({"phase", "version", "files", "last run", "at"})
-    whole = show_grid(out, Grid(title="Tables", columns=columns, groups=groups, spare=spare, below=frozenset({"held by"})))
+    grid = Grid(title="Tables", columns=columns, groups=groups, spare=spare, below=frozenset({"held by"}))
+    whole = show_grid(out, grid.without_empty())
     for row in rows:
         if row.max_lag is not None and row.is_over_max_lag(datetime.now(UTC)):
             print_sentence(

@@ -1,7 +1,7 @@
 """Connection URLs: address and login of a source as one text, passed between processes only in the environment.
 
-Credentials enter a process by the variable `CDC_OPS_CONN_<ID>`, never by a file or an argument. No message of this module shows a part of a
-URL that could be a secret, not even of one that cannot be read.
+Credentials enter a process by the variable `CDC_OPS_CONN_<ID>`, which the command line may have from `.env`, never by an argument. No
+message of this module shows a part of a URL that could be a secret, not even of one that cannot be read.
 """
 
 import ipaddress

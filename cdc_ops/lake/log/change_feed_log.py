@@ -185,7 +185,7 @@ def _state(log: DeltaLog, version: int) -> LogState | None:
 
 
 def _check_files(log: DeltaLog, read: Sequence[_Commit]) -> None:
-    gone = _missing(log.path, [file for commit in read for file in commit.files])
+    gone = missing_files(log.path, [file for commit in read for file in commit.files])
     if not gone:
         return
     last = max(commit.version for commit in read if gone.intersection(commit.files))
@@ -197,7 +197,7 @@ def _check_files(log: DeltaLog, read: Sequence[_Commit]) -> None:
     )
 
 
-def _missing(table: str, files: Sequence[str]) -> set[str]:
+def missing_files(table: str, files: Sequence[str]) -> set[str]:
     """Returns the files that are not there; names with a scheme lie elsewhere, as those of shallow clones do, and are left to Delta."""
     filesystem, root = open_filesystem(table)
     own = [file for file in files if "://" not in file and not file.startswith("/")]

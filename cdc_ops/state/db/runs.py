@@ -1,6 +1,7 @@
 """The runs' record for people: one line per run and table, and the overview that the status page polls."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select
 
@@ -13,6 +14,9 @@ from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.leases import lease_of
 from cdc_ops.state.db.schema import KEY, runs, tables, utc_now
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+
+_LINES: Final = 500
+"""Lines that the search for the newest runs looks at first."""
 
 
 def record(connection: Connection, run: TableRun) -> None:
@@ -29,9 +33,9 @@ def line(run: TableRun) -> dict[str, Any]:
 
 
 def newest(
-    connection: Connection, pipeline: str | None, run_id: str | None, status: TableRunStatus | None, limit: int
+    connection: Connection, pipeline: str | None, run_id: str | None, status: TableRunStatus | None, limit: int | None
 ) -> tuple[TableRun, ...]:
-    """Returns lines, newest first."""
+    """Returns lines, newest first; all of them without a limit."""
     query = select(runs.c.body).order_by(runs.c.started_at.desc(), *(runs.c[name] for name in KEY), runs.c.run_id).limit(limit)
     if pipeline is not None:
         query = query.where(runs.c.pipeline == pipeline)
@@ -40,6 +44,20 @@ def newest(
     if status is not None:
         query = query.where(runs.c.status == status.value)
     return tuple(json_codec.loads(TableRun, text) for text in connection.scalars(query))
+
+
+def newest_runs(connection: Connection, pipelines: Sequence[str], limit: int) -> tuple[tuple[TableRun, ...], ...]:
+    """Returns the lines of whole runs, the run that began a table last in front."""
+    query = select(runs.c.pipeline, runs.c.run_id).order_by(runs.c.started_at.desc())
+    if pipelines:
+        query = query.where(runs.c.pipeline.in_(pipelines))
+    lines = _LINES
+    while True:  # as far along the index of instants as it takes: a run has as many lines as tables
+        rows = connection.execute(query.limit(lines)).all()
+        found = list(dict.fromkeys((row.pipeline, row.run_id) for row in rows))
+        if len(found) >= limit or len(rows) < lines:
+            return tuple(newest(connection, pipeline, run_id, None, None) for pipeline, run_id in found[:limit])
+        lines *= 4
 
 
 def history(connection: Connection, pipeline: str, table: TableName, status: TableRunStatus | None, limit: int) -> tuple[TableRun, ...]:

@@ -10,10 +10,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from cdc_ops.cli.commands.pipelines import Folder, Given, Json, Names, app, exit_code, guarded
+from cdc_ops.cli.commands.pipelines import Folder, Json, app, exit_code, guarded
+from cdc_ops.cli.environment import used_env_file
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
+from cdc_ops.cli.pipeline_names import Names, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
@@ -29,8 +31,8 @@ _COLOURS = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "red
 
 @app.command()
 @verbose_option
+@pipeline_argument
 def check(
-    given: Given = None,
     folder: Folder = None,
     pipeline: Names = None,
     spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and read a row of each pipeline's first table.")] = False,
@@ -41,7 +43,7 @@ def check(
 
     with guarded(as_json):
         settings = load_settings(os.environ)
-        chosen = chosen_pipelines(folder, list(dict.fromkeys((given or []) + (pipeline or []))))
+        chosen = chosen_pipelines(folder, pipeline or [])
         around = Surroundings(
             ledger=settings.ledger,
             jars=settings.jars,
@@ -63,6 +65,8 @@ def check(
 def _findings(around: "Surroundings", chosen: "tuple[Pipeline, ...]", spark: Callable[[str], None] | None) -> Iterator[Finding]:
     from cdc_ops.steps.check import check_machine, check_pipeline
 
+    if read := used_env_file():
+        yield ok("variables", f"from {read.words}")
     yield from check_machine(around)
     for pipeline in chosen:
         findings = list(check_pipeline(around, pipeline))

@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
+from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
 from cdc_ops.core.events.format_spec import Container, FormatSpec
 from cdc_ops.core.formats.catalog import FORMAT_SPECS, format_spec
@@ -21,7 +22,7 @@ from cdc_ops.core.formats.connector_settings import (
     tool_settings,
 )
 
-formats_app = typer.Typer(help="Formats of change events, and the settings that they require.", no_args_is_help=True)
+formats_app = Application(help="Formats of change events, and the settings that they require.")
 app.add_typer(formats_app, name="formats")
 
 _HOLDS = {
