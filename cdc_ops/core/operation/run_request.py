@@ -9,10 +9,12 @@ from cdc_ops.core.approvals import Approval, Decision
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.run_cost import RunCost
-from cdc_ops.errors import RequestError
+from cdc_ops.errors import CdcError, CostRefusedError, RequestError
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 _OF_RECONCILE_DAG: Final = "reconcile__"
+_BY_ITSELF: Final = ("scheduled", "asset_triggered", "asset_materialization")
+"""Triggers behind which nobody stands who could have meant something else."""
 
 
 def ledger_run_id(run_id: str, *, reconcile_dag: bool) -> str:
@@ -37,6 +39,16 @@ def airflow_run_id(run_id: str) -> tuple[str, bool]:
     (('manual__1', True), ('manual__1', False))
     """
     return run_id.removeprefix(_OF_RECONCILE_DAG), run_id.startswith(_OF_RECONCILE_DAG)
+
+
+def asked_in_vain(trigger: str, error: CdcError) -> bool:
+    """True if somebody has asked for what cannot be done, such as a table that there is not: that is no failure of a table or a pipeline.
+
+    Args:
+        trigger: Who asked for the run, as its record has it.
+        error: Why it failed.
+    """
+    return trigger not in _BY_ITSELF and isinstance(error, RequestError) and not isinstance(error, CostRefusedError)
 
 
 class RunKind(enum.StrEnum):
@@ -133,6 +145,15 @@ class RunRequest:
     def replaces_table(self) -> bool:
         """True if the request replaces the whole table."""
         return self.mode is ResyncMode.FULL or (self.mode is ResyncMode.REPLAY and self.since is None)
+
+    @property
+    def is_somebody_s(self) -> bool:
+        """True if a person, or a program of theirs, has asked for the run: neither a schedule nor an event has."""
+        return self.trigger not in _BY_ITSELF
+
+    def is_in_vain(self, error: CdcError) -> bool:
+        """True if an error says that this cannot be done, and somebody has asked for it; see `asked_in_vain`."""
+        return asked_in_vain(self.trigger, error)
 
     def checked(self) -> "RunRequest":
         """Returns the request itself.
