@@ -198,7 +198,7 @@ def test_a_refusal_is_remembered_by_scheduled_runs_until_other_rows_would_go_and
         stage.sql("DELETE FROM sales WHERE id > 30")
         refused = run_with(stage, Person(answers=lambda _: "Reject"), RECONCILE)
         assert (refused.state, stage.statuses(refused)[SALES]) == ("failed", "failed")
-        question, over, deletes = hook.take()
+        question, deletes, over = hook.take()
         assert [(one["kind"], one["change"]) for one in (question, deletes, over)] == [
             ("approval", "new"), ("deletes", "new"), ("approval", "over"),
         ]  # fmt: skip
