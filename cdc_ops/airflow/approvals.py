@@ -48,7 +48,7 @@ def ask_task(pipeline: Pipeline, **options: Any) -> Any:
             for question in questions:
                 log.warning("%s waits for an answer until %s:\n%s", question.subject, minute_text(question.expires_at), question.text)
             if questions:
-                tell_receivers(pipeline, here.context.store, airflow_host(pipeline, context["ti"]))
+                tell_receivers(pipeline, here.context.store, airflow_host(pipeline, context["ti"], ending=here.request.run_id))
             return [[str(question.table)] for question in questions]
 
     return ask_for_approval()

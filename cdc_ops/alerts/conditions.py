@@ -145,9 +145,9 @@ def _is_told(finding: Finding, facts: Facts, settings: dict[TableName, TableSett
     return subject.kind.lasts or finding.found_at >= facts.now - NEWS
 
 
-def _is_asked(condition: Condition, asked: dict[TableName | None, ApprovalRecord]) -> bool:
+def _is_asked(condition: Condition, asked: dict[TableName, ApprovalRecord]) -> bool:
     """True for what a run asks a person about: until the answer, the question is told in its place."""
-    question = asked.get(condition.subject.table)
+    question = asked.get(condition.subject.table) if condition.subject.table is not None else None
     return question is not None and question.run_id == condition.run_id and condition.subject.kind in _REFUSALS
 
 

@@ -68,5 +68,7 @@ def _again(receiver: Receiver, condition: Condition, told: Told, now: datetime) 
     if not receiver.repeat or now - told.last_at < receiver.repeat:
         return False
     kind = condition.subject.kind
+    if kind is AlertKind.APPROVAL:
+        return False  # who is asked twice the same looks for two questions
     # Late rows of another run are other rows. A change of columns is the same one in each run that leaves it out (`freeze`).
     return kind.lasts or (kind is AlertKind.LATE_ROWS and condition.run_id != told.run_id)

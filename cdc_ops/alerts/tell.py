@@ -88,7 +88,7 @@ def _note_first_look(pipeline: Pipeline, store: StateStore) -> None:
     """Notes since when a pipeline is known that has never run and should; forgets that once it has."""
     subject = Subject(pipeline=pipeline.name, table=None, kind=AlertKind.NO_RUN)
     known = any(one.subject == subject for one in store.findings(pipeline.name))
-    has_run = bool(store.overview(pipeline.name))
+    has_run = bool(store.table_runs(pipeline.name, limit=1))
     if known and (has_run or not is_expected(pipeline)):
         store.drop_findings(pipeline.name, None, AlertKind.NO_RUN)
     elif not known and not has_run and is_expected(pipeline):

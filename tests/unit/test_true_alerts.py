@@ -326,6 +326,17 @@ def test_a_question_that_nobody_can_answer_any_more_is_none(store: SqlStateStore
     assert kinds(store, pipeline) == [AlertKind.APPROVAL]
 
 
+def test_what_fails_besides_is_told_while_a_run_waits_for_an_answer(store: SqlStateStore, pipeline: Pipeline, wrong: Wrong) -> None:
+    """The task that asks looks when all tries are over, and says so by `None`; the DAG that looks later has the run at work."""
+    wrong.run(ORDERS, TableRunStatus.FAILED, run_id="r1", message="900 deletes")
+    wrong.run(ITEMS, TableRunStatus.FAILED, run_id="r1", message="The source is away.")
+    wrong.ask(ORDERS, "r1")
+    assert [change for change, _ in told(store, pipeline, Host())] == ["new", "new"]
+    assert told(store, pipeline, working("r1")) == []
+    wrong.run(ITEMS, run_id="r2")
+    assert told(store, pipeline, working("r1")) == [("over", "shop: over: shop.items no longer failing")]
+
+
 def test_a_later_run_that_fails_otherwise_is_told_although_a_question_waits(store: SqlStateStore, pipeline: Pipeline, wrong: Wrong) -> None:
     wrong.run(ORDERS, TableRunStatus.FAILED, run_id="r1", message="900 deletes")
     wrong.ask(ORDERS, "r1")

@@ -31,11 +31,16 @@ def airflow_host(pipeline: Pipeline, instance: Any, *, ending: str = "", places:
     Args:
         pipeline: The pipeline that is looked at.
         instance: The task that looks.
-        ending: Id in the ledger of the run that the task ends: what its lines say is decided, although Airflow has it at work.
+        ending: Id in the ledger of the run that the task belongs to and whose tries are over: what its lines say is decided, although
+            Airflow has it at work.
         places: Where the disks of this machine are looked at; None = nowhere.
     """
     has_ended = ended_runs(pipeline, instance)
-    return Host(is_at_work=lambda run_id: run_id != ending and not has_ended(run_id), answer_link=answer_link, places=places)
+
+    def is_at_work(run_id: str) -> bool | None:
+        return None if run_id == ending else not has_ended(run_id)
+
+    return Host(is_at_work=is_at_work, answer_link=answer_link, places=places)
 
 
 def log_telling(pipeline: str, done: Telling) -> None:

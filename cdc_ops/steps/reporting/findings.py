@@ -87,14 +87,15 @@ def note_equal(store: StateStore, operations: Iterable[Operation]) -> None:
         operations: What a run has settled of one table: committed, or compared and found to be equal.
     """
     for operation in operations:
-        if not (_compares_all(operation) or _replaces_all(operation)):
+        whole = _replaces_all(operation)
+        line = store.table_run(operation.pipeline, operation.table, operation.run_id) if whole or _compares_all(operation) else None
+        if line is None:
             continue
-        line = store.table_run(operation.pipeline, operation.table, operation.run_id)
-        for finding in store.findings(operation.pipeline) if line is not None else ():
+        for finding in store.findings(operation.pipeline):
             subject = finding.subject
-            if (subject.table, subject.kind) != (operation.table, AlertKind.VERIFICATION) or line.timing.started_at <= finding.found_at:
+            if subject.kind is not AlertKind.VERIFICATION or subject.table != operation.table:
                 continue
-            if subject.detail != _DUPLICATES or _replaces_all(operation):
+            if finding.found_at < line.timing.started_at and (whole or subject.detail != _DUPLICATES):
                 store.drop_findings(operation.pipeline, operation.table, AlertKind.VERIFICATION)
 
 
