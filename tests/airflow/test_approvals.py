@@ -216,7 +216,7 @@ def test_a_refusal_is_remembered_by_scheduled_runs_until_other_rows_would_go_and
             granted = run_with(stage, other, RECONCILE)
             assert [title for title, _ in other.asked] == [f"{SALES}: delete 70 of 100 rows?"], "as many rows, but others"
             assert (granted.state, stage.statuses(granted)[SALES]) == ("success", "committed")
-        assert [(one["kind"], one["change"]) for one in hook.take()] == [("approval", "new"), ("deletes", "over"), ("approval", "over")]
+        assert [(one["kind"], one["change"]) for one in hook.take()] == [("approval", "new"), ("approval", "over"), ("deletes", "over")]
         assert lake(stage, server, SALES) == stage.sql("SELECT id FROM sales ORDER BY id") != rows
 
 

@@ -317,6 +317,18 @@ def test_a_question_is_told_once_in_place_of_what_it_asks_about_and_its_answer_e
     assert ended == [("new", "shop: deletes over the guard in shop.orders")], "the run has ended, and nobody let it through"
 
 
+def test_a_question_ends_no_alert_of_what_it_asks_about(store: SqlStateStore, pipeline: Pipeline, wrong: Wrong) -> None:
+    deletes = wrong.make(AlertKind.DELETES)
+    told(store, pipeline)
+    [before] = store.findings("shop")
+    wrong.run(deletes, TableRunStatus.FAILED, run_id="r2", message="900 deletes")
+    store.put_finding(replace(before, run_id="r2"))
+    asked = wrong.ask(deletes, "r2")
+    assert told(store, pipeline) == [("new", "shop: somebody has to decide about shop.deletes")]
+    store.answer_approval(asked.approval_id, ApprovalStatus.REFUSED, "ann")
+    assert told(store, pipeline) == [("over", "shop: over: no question any more about shop.deletes")], "the refusal was told before"
+
+
 def test_a_question_that_nobody_can_answer_any_more_is_none(store: SqlStateStore, pipeline: Pipeline, wrong: Wrong) -> None:
     wrong.run(ORDERS, TableRunStatus.FAILED, run_id="r1", message="900 deletes")
     wrong.ask(ORDERS, "r1")
