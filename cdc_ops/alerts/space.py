@@ -18,6 +18,8 @@ MOST: Final = 20 * _GIB
 """Bytes that are not little on any disk."""
 SHARE: Final = 0.05
 """Part of a disk that is little, between these two; and of the files that it can have."""
+SMALL: Final = 0.25
+"""Part that is not little on a disk of any size."""
 AGAIN: Final = 1.25
 """So much more than little has to be free until the alert is over: what is written and removed in between would bring it back at once."""
 
@@ -43,7 +45,7 @@ class Room:
     @property
     def wanted(self) -> float:
         """Bytes that have to be free."""
-        return max(LEAST, min(MOST, SHARE * self.size))
+        return min(MOST, max(LEAST, SHARE * self.size), SMALL * self.size)
 
     def is_little(self, factor: float = 1.0) -> bool:
         """True if less is free than has to be, times a factor."""

@@ -143,7 +143,7 @@ def little_space(pipeline: str, room: Room) -> Condition:
     """Returns that a disk is nearly full."""
     free = f"{size_text(room.free)} of {size_text(room.size)} are free"
     if room.files:
-        free += f", and {room.free_files:,} of {room.files:,} files"
+        free += f", with room for {room.free_files:,} of {room.files:,} files"
     return Condition(
         subject=Subject(pipeline=pipeline, table=None, kind=AlertKind.SPACE, detail=room.names[0]),
         what=f"The disk with the {joined(room.names)} of {pipeline} is nearly full: {free}.",

@@ -264,26 +264,27 @@ FULL = replace(make_operation(1), kind=OperationKind.RESYNC, apply=replace(make_
 
 
 @pytest.mark.parametrize(
-    ("made", "settles", "settles_duplicates"),
+    ("made", "settles"),
     [
-        (compared(CompareLevel.ROWS), True, False),
-        (compared(CompareLevel.WHOLE), True, False),
-        (FULL, True, True),
-        (compared(CompareLevel.KEYS), False, False),
-        (compared(CompareLevel.ROWS, part=True), False, False),
-        (make_operation(1), False, False),
+        (compared(CompareLevel.ROWS), ("values", "keys")),
+        (compared(CompareLevel.WHOLE), ("values", "keys")),
+        (FULL, ("values", "keys", "duplicates")),
+        (compared(CompareLevel.KEYS), ("keys",)),
+        (compared(CompareLevel.ROWS, part=True), ()),
+        (make_operation(1), ()),
     ],
     ids=["reconcile by rows", "reconcile by whole rows", "full resync", "reconcile by keys", "reconcile of a part", "increment"],
 )
 def test_a_difference_is_over_when_a_later_run_has_made_the_table_equal(
-    store: SqlStateStore, pipeline: Pipeline, wrong: Wrong, made: Operation, settles: bool, settles_duplicates: bool
+    store: SqlStateStore, pipeline: Pipeline, wrong: Wrong, made: Operation, settles: tuple[str, ...]
 ) -> None:
-    for duplicates in (False, True):
-        note_verification(store, "shop", ORDERS, "Source and lake differ in shop.orders.", duplicates=duplicates)
+    for differ in ("values", "keys", "duplicates"):
+        kinds_of = {"values": differ != "keys", "duplicates": differ == "duplicates"}
+        note_verification(store, "shop", ORDERS, "Source and lake differ in shop.orders.", **kinds_of)
         for number, begun in enumerate((timedelta(hours=-1), timedelta(seconds=1))):
             run = wrong.run(ORDERS, started_at=store.now() + begun)
             note_equal(store, [replace(made, pipeline="shop", table=ORDERS, run_id=run.run_id)])
-            over = bool(number) and (settles_duplicates if duplicates else settles)
+            over = bool(number) and differ in settles
             assert kinds(store, pipeline) == ([] if over else [AlertKind.VERIFICATION]), (
                 "it began before the verification" if not number else ""
             )
@@ -433,6 +434,17 @@ def test_a_disk_that_is_nearly_full_is_told_until_there_is_room_enough_to_stay(
     assert said == [("", ""), full, ("", ""), ("", ""), over, full]
     rooms[:] = []
     assert told(store, pipeline, looks) == [], "a disk that is not there was not looked at"
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"),
+    [(100 / 1024, 25 / 1024), (2, 0.5), (10, 1), (100, 5), (10_000, 20)],
+    ids=["100 MiB", "2", "10", "100", "10,000 GiB"],
+)
+def test_what_is_little_depends_on_the_size_of_the_disk(size: float, wanted: float, real_disks: None) -> None:
+    disk = Room(names=("lake",), path="/data", free=round(wanted * GIB), size=round(size * GIB))
+    assert not disk.is_little()
+    assert replace(disk, free=disk.free - 1000).is_little()
 
 
 def test_places_are_those_of_the_local_file_system_each_disk_once(tmp_path: Path) -> None:

@@ -136,7 +136,8 @@ class TableVerifier:
         counts |= {"duplicates": "duplicate"}
         told = ", ".join(f"{found[field]:,} {text}" for field, text in counts.items() if found[field])
         text = "" if equal else f"Source and lake differ in {config.table}. Rows: {told}."
-        note_verification(self.context.store, config.pipeline, config.table, text, duplicates=bool(found["duplicates"]))
+        kinds = {"values": bool(found["different"]), "duplicates": bool(found["duplicates"])}
+        note_verification(self.context.store, config.pipeline, config.table, text, **kinds)
 
     def _repair(self, config: "TableConfig", scope: "BucketSelection") -> dict[str, Any]:
         """Lets an operation read the part that differs, and compares that part again."""

@@ -18,6 +18,8 @@ from cdc_ops.state.table_run import TableRun
 
 _DUPLICATES: Final = "duplicates"
 """Detail of a finding of which a comparison is no end."""
+_KEYS: Final = "keys"
+"""Detail of a finding of which a comparison of keys is an end."""
 
 _CARRYING: Final = "tasks"
 _COMPARING: Final = "tasks that compare"
@@ -64,18 +66,22 @@ def note_catalog(store: StateStore, pipeline: str, table: TableName, result: Cat
     return f"{error.what} {error.why}".strip()
 
 
-def note_verification(store: StateStore, pipeline: str, table: TableName, difference: str, *, duplicates: bool = False) -> None:
+def note_verification(
+    store: StateStore, pipeline: str, table: TableName, difference: str, *, values: bool = True, duplicates: bool = False
+) -> None:
     """Notes how a verification ended, in place of what the one before found.
 
     Args:
         store: The ledger.
         pipeline, table: Which.
         difference: How source and lake differ, "" if they are equal.
+        values: Rows with the same keys differ, which a comparison of keys does not see.
         duplicates: A side has keys several times, which a comparison does not change.
     """
     store.drop_findings(pipeline, table, AlertKind.VERIFICATION)
     if difference:
-        subject = Subject(pipeline=pipeline, table=table, kind=AlertKind.VERIFICATION, detail=_DUPLICATES if duplicates else "")
+        detail = _DUPLICATES if duplicates else "" if values else _KEYS
+        subject = Subject(pipeline=pipeline, table=table, kind=AlertKind.VERIFICATION, detail=detail)
         store.put_finding(Finding(subject=subject, text=difference, found_at=store.now()))
 
 
@@ -87,26 +93,25 @@ def note_equal(store: StateStore, operations: Iterable[Operation]) -> None:
         operations: What a run has settled of one table: committed, or compared and found to be equal.
     """
     for operation in operations:
-        whole = _replaces_all(operation)
-        line = store.table_run(operation.pipeline, operation.table, operation.run_id) if whole or _compares_all(operation) else None
-        if line is None:
+        settled, line = _settled_details(operation), store.table_run(operation.pipeline, operation.table, operation.run_id)
+        if line is None or not settled:
             continue
         for finding in store.findings(operation.pipeline):
             subject = finding.subject
             if subject.kind is not AlertKind.VERIFICATION or subject.table != operation.table:
                 continue
-            if finding.found_at < line.timing.started_at and (whole or subject.detail != _DUPLICATES):
+            if finding.found_at < line.timing.started_at and subject.detail in settled:
                 store.drop_findings(operation.pipeline, operation.table, AlertKind.VERIFICATION)
 
 
-def _compares_all(operation: Operation) -> bool:
-    """True if an operation compares all rows and all of their values; the same keys say nothing of values."""
+def _settled_details(operation: Operation) -> tuple[str, ...]:
+    """Returns the details of verifications' findings that an operation settles: what it has compared, or all if it replaces the table."""
     read = operation.read
-    return isinstance(read, CompareRead) and read.compare.scope is None and read.compare.strength is not CompareLevel.KEYS
-
-
-def _replaces_all(operation: Operation) -> bool:
-    return operation.kind is OperationKind.RESYNC and operation.apply.mode is ApplyMode.OVERWRITE
+    if operation.kind is OperationKind.RESYNC and operation.apply.mode is ApplyMode.OVERWRITE:
+        return ("", _KEYS, _DUPLICATES)
+    if not isinstance(read, CompareRead) or read.compare.scope is not None:
+        return ()
+    return (_KEYS,) if read.compare.strength is CompareLevel.KEYS else ("", _KEYS)
 
 
 def note_failed_run(store: StateStore, pipeline: str, request: RunRequest, failure: str = "", *, began: bool = False) -> None:
