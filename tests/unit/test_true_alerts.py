@@ -185,6 +185,7 @@ def test_what_somebody_asked_for_in_vain_is_no_failure_of_the_table_and_ends_non
     [
         ("scheduled", RequestError("Table shop.orders cannot be compared with its source.")),
         ("asset_triggered", RequestError("Table shop.orders cannot be compared with its source.")),
+        ("operator_triggered", RequestError("Table shop.orders cannot be compared with its source.")),
         ("manual", CostRefusedError("table shop.orders would cost more than its limits.")),
         ("manual", SourceUnreachableError("The source is away.")),
     ],

@@ -13,8 +13,8 @@ from cdc_ops.errors import CdcError, CostRefusedError, RequestError
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 _OF_RECONCILE_DAG: Final = "reconcile__"
-_BY_ITSELF: Final = ("scheduled", "asset_triggered", "asset_materialization")
-"""Triggers behind which nobody stands who could have meant something else."""
+_BY_PEOPLE: Final = ("manual", "backfill", "cli")
+"""Triggers behind which somebody stands who sees what comes of it, and may have meant something else."""
 
 
 def ledger_run_id(run_id: str, *, reconcile_dag: bool) -> str:
@@ -48,7 +48,7 @@ def asked_in_vain(trigger: str, error: CdcError) -> bool:
         trigger: Who asked for the run, as its record has it.
         error: Why it failed.
     """
-    return trigger not in _BY_ITSELF and isinstance(error, RequestError) and not isinstance(error, CostRefusedError)
+    return trigger in _BY_PEOPLE and isinstance(error, RequestError) and not isinstance(error, CostRefusedError)
 
 
 class RunKind(enum.StrEnum):
@@ -148,8 +148,8 @@ class RunRequest:
 
     @property
     def is_somebody_s(self) -> bool:
-        """True if a person, or a program of theirs, has asked for the run: neither a schedule nor an event has."""
-        return self.trigger not in _BY_ITSELF
+        """True if a person has asked for the run: no schedule, event or other DAG has."""
+        return self.trigger in _BY_PEOPLE
 
     def is_in_vain(self, error: CdcError) -> bool:
         """True if an error says that this cannot be done, and somebody has asked for it; see `asked_in_vain`."""
