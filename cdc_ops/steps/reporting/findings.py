@@ -93,8 +93,9 @@ def note_equal(store: StateStore, operations: Iterable[Operation]) -> None:
         operations: What a run has settled of one table: committed, or compared and found to be equal.
     """
     for operation in operations:
-        settled, line = _settled_details(operation), store.table_run(operation.pipeline, operation.table, operation.run_id)
-        if line is None or not settled:
+        settled = _settled_details(operation)
+        line = store.table_run(operation.pipeline, operation.table, operation.run_id) if settled else None
+        if line is None:
             continue
         for finding in store.findings(operation.pipeline):
             subject = finding.subject
