@@ -120,7 +120,8 @@ def at_work(dag_id: str, run_id: str, state: str) -> None:
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         if run is None:
-            run = DagRun(dag_id=dag_id, run_id=run_id, run_type=DagRunType.MANUAL, run_after=datetime.now(UTC))
+            now = datetime.now(UTC)  # `dag.test()` of other tests would replace a run without a logical date
+            run = DagRun(dag_id=dag_id, run_id=run_id, run_type=DagRunType.MANUAL, run_after=now, logical_date=now)
             session.add(run)
         run.state = state
 
