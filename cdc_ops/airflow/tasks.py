@@ -28,7 +28,7 @@ from cdc_ops.airflow.spark.submit import application_environment, source_environ
 from cdc_ops.airflow.task_context import APPROVED, PLANNED, TaskContext, connect, label, opened, planned_tables, run_facts
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.approvals import answer_text
-from cdc_ops.core.operation.run_request import asked_in_vain
+from cdc_ops.core.operation.run_request import is_wrong_request
 from cdc_ops.core.phases import phases_text
 from cdc_ops.core.pipeline.extras import install_command
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
@@ -51,7 +51,7 @@ from cdc_ops.steps.runs.work_groups import groups_of_run
 
 log = logging.getLogger(__name__)
 
-IN_VAIN = "in_vain"
+WRONG_REQUEST = "wrong_request"
 """XCom key of the discover task: why what somebody asked for cannot be done."""
 
 CAUSE = "cause"
@@ -99,12 +99,12 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
             try:
                 return _discover(pipeline, context)
             except CdcError as error:
-                if not asked_in_vain(run_facts(context).run_type, error):
+                if not is_wrong_request(run_facts(context).run_type, error):
                     context["ti"].xcom_push(key=CAUSE, value=str(error))
                     raise
                 log.error("%s\nThis task ends well; the task 'outcome' fails with this.", error)
                 _show(context, "refused")
-                context["ti"].xcom_push(key=IN_VAIN, value=str(error))
+                context["ti"].xcom_push(key=WRONG_REQUEST, value=str(error))
                 return []
 
     return discover_tables()
@@ -202,8 +202,8 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
     def outcome() -> None:
         """Logs one line for each table, and fails if one of them failed or waits at a gap."""
         context = get_current_context()
-        if in_vain := context["ti"].xcom_pull(task_ids="discover", key=IN_VAIN):
-            raise AirflowFailException(in_vain)
+        if wrong_request := context["ti"].xcom_pull(task_ids="discover", key=WRONG_REQUEST):
+            raise AirflowFailException(wrong_request)
         groups = context["ti"].xcom_pull(task_ids="discover")
         if groups is None:
             raise _nothing_read(pipeline, context)

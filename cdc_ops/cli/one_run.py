@@ -57,7 +57,7 @@ def _note(pipeline: "Pipeline", request: RunRequest, error: CdcError) -> None:
     from cdc_ops.state.sql import open_store
     from cdc_ops.steps.reporting.findings import note_failed_run
 
-    if request.is_in_vain(error):
+    if request.is_wrong_by(error):
         return
     with suppress(CdcError), open_store(load_settings(os.environ).ledger) as store:  # it may be the ledger that is away
         note_failed_run(store, pipeline.name, request, str(error))

@@ -160,7 +160,7 @@ def refused_text(refused: ApprovalRecord) -> str:
 
 def _refused_before(context: Context, request: RunRequest, table: TableName, asked: Asked, text: str) -> ApprovalRecord | None:
     """Returns the last answer to this decision about a table, if it is a refusal of the same question in another run."""
-    if request.is_somebody_s or asked.decision not in context.pipeline.airflow.approve.decisions:
+    if request.is_by_hand or asked.decision not in context.pipeline.airflow.approve.decisions:
         return None
     records = context.store.approvals(context.pipeline.name, table)
     last = next((one for one in records if one.status in _ANSWERS and one.asked.decision is asked.decision), None)

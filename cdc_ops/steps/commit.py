@@ -114,7 +114,7 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         messages=_messages(opened.messages, counts, problem, note=note, equal=nothing),
         told_before=told,
         asks=asked_by(problem),
-        in_vain=problem is not None and request.is_in_vain(problem),
+        wrong_request=problem is not None and request.is_wrong_by(problem),
     )
     run = with_late_rows(run, config, frozen, reported)
     return SettledTable(run=with_missing_events(run, context, config, frozen), error=problem)

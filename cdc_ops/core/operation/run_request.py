@@ -41,7 +41,7 @@ def airflow_run_id(run_id: str) -> tuple[str, bool]:
     return run_id.removeprefix(_OF_RECONCILE_DAG), run_id.startswith(_OF_RECONCILE_DAG)
 
 
-def asked_in_vain(trigger: str, error: CdcError) -> bool:
+def is_wrong_request(trigger: str, error: CdcError) -> bool:
     """True if somebody has asked for what cannot be done, such as a table that there is not: that is no failure of a table or a pipeline.
 
     Args:
@@ -147,13 +147,13 @@ class RunRequest:
         return self.mode is ResyncMode.FULL or (self.mode is ResyncMode.REPLAY and self.since is None)
 
     @property
-    def is_somebody_s(self) -> bool:
+    def is_by_hand(self) -> bool:
         """True if a person has asked for the run: no schedule, event or other DAG has."""
         return self.trigger in _BY_PEOPLE
 
-    def is_in_vain(self, error: CdcError) -> bool:
-        """True if an error says that this cannot be done, and somebody has asked for it; see `asked_in_vain`."""
-        return asked_in_vain(self.trigger, error)
+    def is_wrong_by(self, error: CdcError) -> bool:
+        """True if it failed with an error because somebody has asked for what cannot be done; see `is_wrong_request`."""
+        return is_wrong_request(self.trigger, error)
 
     def checked(self) -> "RunRequest":
         """Returns the request itself.
