@@ -12,6 +12,7 @@ import pymysql.connections
 import pytest
 from hypothesis import settings
 
+from cdc_ops.alerts import space
 from cdc_ops.dev.servers import MariaDBServer, MySQLServer, PostgresServer
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.spark import jars
@@ -54,6 +55,11 @@ os.environ["CDC_OPS_CLASSES"] = "off"  # no test is to pay for what only later p
 # How fast a machine is decides no test.
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
+
+# How full a machine is decides no test either, but for those that take `real_disks`.
+LITTLE = {name: getattr(space, name) for name in ("LEAST", "MOST", "SHARE")}
+for name in LITTLE:
+    setattr(space, name, 0)
 
 # Closing the JVM's connections is logged when the interpreter ends, after pytest has closed the log's stream.
 logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -173,6 +179,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return path if needs_spark(path) else "others"
 
     return BySpark(config, log)
+
+
+@pytest.fixture
+def real_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disks are nearly full by the product's own measure."""
+    for name, value in LITTLE.items():
+        monkeypatch.setattr(space, name, value)
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,9 @@ class AlertContract(LedgerFixtures):
         store.drop_findings(PIPELINE, ORDERS, AlertKind.VERIFICATION)
         assert len(store.findings(PIPELINE)) == 2
         store.drop_findings(PIPELINE, ORDERS, AlertKind.DELETES)
+        store.put_finding(of_tasks := replace(WHOLE, subject=replace(WHOLE.subject, detail="tasks")))
+        store.drop_findings(PIPELINE, None, AlertKind.FAILURE, detail="")
+        assert store.findings(PIPELINE) == (of_tasks,)
         store.drop_findings(PIPELINE, None, AlertKind.FAILURE)
         assert store.findings(PIPELINE) == ()
 

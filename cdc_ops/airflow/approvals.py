@@ -8,7 +8,7 @@ are skipped.
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,12 +16,12 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOper
 from airflow.sdk import Context, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
-from cdc_ops.airflow.alerts.run_end import tell_receivers
-from cdc_ops.airflow.dag_ids import dag_id, reconcile_dag_id
+from cdc_ops.airflow.alerts.run_end import airflow_host, tell_receivers
 from cdc_ops.airflow.exceptions import translated
+from cdc_ops.airflow.run_states import ended_runs
 from cdc_ops.airflow.task_context import ASK, TaskContext, label, opened
+from cdc_ops.alerts.words import without_commands
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, answer_text
-from cdc_ops.core.operation.run_request import airflow_run_id
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.text import minute_text
 from cdc_ops.steps.approvals import answer, ask
@@ -29,9 +29,6 @@ from cdc_ops.steps.approvals import answer, ask
 log = logging.getLogger(__name__)
 
 GRANT, REFUSE = ApprovalOperator.APPROVE, ApprovalOperator.REJECT
-
-_AT_WORK: Final = ("queued", "running")
-"""States of a run that has not ended."""
 
 _IN_TIME: Final = (ApprovalStatus.GRANTED, ApprovalStatus.REFUSED)
 
@@ -41,7 +38,7 @@ def ask_task(pipeline: Pipeline, **options: Any) -> Any:
 
     @task(task_id=ASK, trigger_rule="all_done", **options)
     def ask_for_approval() -> list[list[str]]:
-        """Lists the refused tables that a person may let through, and tells the receivers of them."""
+        """Lists the refused tables that a person may let through, and tells the receivers what is asked, whom, and until when."""
         context = get_current_context()
         groups = context["ti"].xcom_pull(task_ids="discover")
         if not groups:
@@ -51,26 +48,10 @@ def ask_task(pipeline: Pipeline, **options: Any) -> Any:
             for question in questions:
                 log.warning("%s waits for an answer until %s:\n%s", question.subject, minute_text(question.expires_at), question.text)
             if questions:
-                tell_receivers(pipeline, here.context.store)
+                tell_receivers(pipeline, here.context.store, airflow_host(pipeline, context["ti"], ending=here.request.run_id))
             return [[str(question.table)] for question in questions]
 
     return ask_for_approval()
-
-
-def ended_runs(pipeline: Pipeline, instance: Any) -> Callable[[str], bool]:
-    """Returns what tells whether a run of a pipeline is over, by its id in the ledger: Airflow has it in another state, or not at all.
-
-    Args:
-        pipeline: The pipeline, whose two DAGs may have asked.
-        instance: The task that wants to know.
-    """
-
-    def has_ended(run_id: str) -> bool:
-        of_airflow, reconciles = airflow_run_id(run_id)
-        dag = reconcile_dag_id(pipeline.name) if reconciles else dag_id(pipeline.name)
-        return not instance.get_dr_count(dag_id=dag, run_ids=[of_airflow], states=list(_AT_WORK))
-
-    return has_ended
 
 
 class CdcApprovalOperator(HITLOperator):
@@ -161,7 +142,7 @@ def title_of(question: ApprovalRecord) -> str:
 def body_of(question: ApprovalRecord) -> str:
     """Returns what somebody has to know for the answer, as Markdown."""
     return (
-        f"{_lines(question.text)}\n\n"
+        f"{_lines(without_commands(question.text))}\n\n"
         f"**{GRANT}**: this run tries the table once more, and lets through what is asked here and no more: {question.asked.words}.\n\n"
         f"**{REFUSE}**, or no answer until {minute_text(question.expires_at)}: the run ends with this error, and nothing is written."
     )

@@ -16,19 +16,20 @@ from typing import Any
 from airflow.sdk import AssetAlias, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
-from cdc_ops.airflow.alerts.run_end import tell_receivers
+from cdc_ops.airflow.alerts.run_end import airflow_host, tell_receivers
 from cdc_ops.airflow.assets import emit, told_batches
 from cdc_ops.airflow.connections import check_spark, source_url, with_airflow_settings
 from cdc_ops.airflow.exceptions import RetryableRunError, tables_failed, translated
 from cdc_ops.airflow.job_files import expire_journals, summary
 from cdc_ops.airflow.metrics import publish_metrics
 from cdc_ops.airflow.run_note import NOTE, note_of, text_of, title_of, watermarks_of
+from cdc_ops.airflow.run_verdict import asked_again, line_of, refused_before, still_broken, verdict_of
 from cdc_ops.airflow.spark.submit import application_environment, source_environment
-from cdc_ops.airflow.task_context import APPROVED, ASK, LABEL, PLANNED, TaskContext, connect, label, opened, planned_tables, run_facts
+from cdc_ops.airflow.task_context import APPROVED, LABEL, PLANNED, TaskContext, connect, label, opened, planned_tables, run_facts
 from cdc_ops.airflow.turns import Turn, this_turn
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.approvals import answer_text
-from cdc_ops.core.operation.job import Step
+from cdc_ops.core.operation.run_request import is_wrong_request
 from cdc_ops.core.phases import phases_text
 from cdc_ops.core.pipeline.extras import install_command
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
@@ -37,7 +38,7 @@ from cdc_ops.errors import CdcError, EnvironmentSetupError, LeaseHeldError
 from cdc_ops.lake.spark import jars
 from cdc_ops.sources.base import Source
 from cdc_ops.state.table_run import TableRun, TableRunStatus
-from cdc_ops.steps.approvals import withdraw
+from cdc_ops.steps.approvals import not_refused_before, withdraw
 from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import plan_table
@@ -50,6 +51,12 @@ from cdc_ops.steps.runs.table_groups import GroupPlan, IfHeld, commit_group, fir
 from cdc_ops.steps.runs.work_groups import groups_of_run
 
 log = logging.getLogger(__name__)
+
+WRONG_REQUEST = "wrong_request"
+"""XCom key of the discover task: why what somebody asked for cannot be done."""
+
+CAUSE = "cause"
+"""XCom key of the discover task: why it failed, for the receivers of alerts."""
 
 RESULTS = "results"
 """XCom key of the commit task: how each table of the group fared."""
@@ -84,27 +91,44 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
 
     @task(task_id="discover", map_index_template="{{ label }}", **options)
     def discover_tables() -> list[list[str]]:
-        """Checks all connections and lists the tables of this run, in groups that share one Spark job."""
+        """Checks all connections and lists the tables of this run, in groups that share one Spark job.
+
+        Where somebody has asked for what cannot be done, there are none, and `outcome` says why: one task fails, and nobody is called.
+        """
         context = get_current_context()
-        with translated(), opened(pipeline, context) as here, closing(connect(pipeline.source)) as source:
-            here.context.store.confirm_told(pipeline.name, told_batches(context))
-            found, request = discover_all(here.context, source, here.request), here.request
-            names = [str(config.table) for config in found.tables]
-            note = note_of(request, names, watermarks_of(here.context.store, pipeline.name, request))
-            log.info(text_of(note))
-            _show(context, title_of(note))
-            context["ti"].xcom_push(key=NOTE, value=note)
-            for text in found.warnings:
-                log.warning(text)
-            preflight(pipeline)
-            if request.dry_run:
-                _tell_dry_run(here, source, found.tables)
+        with translated():
+            try:
+                return _discover(pipeline, context)
+            except CdcError as error:
+                if not is_wrong_request(run_facts(context).run_type, error):
+                    context["ti"].xcom_push(key=CAUSE, value=str(error))
+                    raise
+                log.error("%s\nThis task ends well; the task 'outcome' fails with this.", error)
+                _show(context, "refused")
+                context["ti"].xcom_push(key=WRONG_REQUEST, value=str(error))
                 return []
-            check_run_cost(here.context, source, request, found.tables)
-            configs = found.tables
-            return [[str(config.table) for config in group] for group in groups_of_run(here.context, request, configs)]
 
     return discover_tables()
+
+
+def _discover(pipeline: Pipeline, context: Any) -> list[list[str]]:
+    with opened(pipeline, context) as here, closing(connect(pipeline.source)) as source:
+        here.context.store.confirm_told(pipeline.name, told_batches(context))
+        found, request = discover_all(here.context, source, here.request), here.request
+        names = [str(config.table) for config in found.tables]
+        note = note_of(request, names, watermarks_of(here.context.store, pipeline.name, request))
+        log.info(text_of(note))
+        _show(context, title_of(note))
+        context["ti"].xcom_push(key=NOTE, value=note)
+        for text in found.warnings:
+            log.warning(text)
+        preflight(pipeline)
+        if request.dry_run:
+            _tell_dry_run(here, source, found.tables)
+            return []
+        check_run_cost(here.context, source, request, found.tables)
+        configs = found.tables
+        return [[str(config.table) for config in group] for group in groups_of_run(here.context, request, configs)]
 
 
 def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
@@ -128,8 +152,9 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
             busy = [str(item.table) for item in planned.plans if item.operations]
             context["ti"].xcom_push(key=PLANNED, value=busy)
             _tell(here, planned)
-            if planned.failures:
-                raise tables_failed("plan", {str(failure.config.table): failure.error for failure in planned.failures})
+            failures = {str(failure.config.table): failure.error for failure in planned.failures}
+            if failures := not_refused_before(here.context, here.request, failures, log.warning):
+                raise tables_failed("plan", failures)
             if not busy:
                 _show(context, label(tables, "idle"))
 
@@ -190,14 +215,11 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
     def outcome() -> None:
         """Logs one line for each table, and fails if one of them failed or waits at a gap."""
         context = get_current_context()
+        if wrong_request := context["ti"].xcom_pull(task_ids="discover", key=WRONG_REQUEST):
+            raise AirflowFailException(wrong_request)
         groups = context["ti"].xcom_pull(task_ids="discover")
         if groups is None:
-            nothing = "No table was read: the task 'discover' failed; see its log."
-            with suppress(CdcError), opened(pipeline, context) as here:  # without a ledger, the run still says why it failed
-                if not here.request.dry_run:
-                    note_failed_run(here.context.store, pipeline.name, here.request.run_id, nothing)
-                    tell_receivers(pipeline, here.context.store)
-            raise AirflowFailException(nothing)
+            raise _nothing_read(pipeline, context)
         names = [name for group in groups for name in group]
         with translated(), opened(pipeline, context, names) as here:
             if here.request.dry_run:
@@ -208,46 +230,46 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
             mapped = {"tables": groups, APPROVED: again}
             lost = [name for one, parts in mapped.items() for n, part in enumerate(parts) if f"{one}.commit_{n}" in broken for name in part]
             take_back_events(here.context.store, [runs[name] for name in lost if name in runs])
-            broken = still_broken(broken, mapped, runs)
+            refused = refused_before(here, runs)
+            broken = still_broken(broken, mapped, runs, refused)
             if pipeline.airflow.approve.decisions:
                 for record in withdraw(here.context.store, pipeline.name, here.request.run_id):
                     log.info("Asked for approval of %s for %s: %s", record.asked.decision, record.subject, answer_text(record))
             untold = unexplained_text(unexplained_tasks(mapped, runs, broken))
-            note_failed_run(here.context.store, pipeline.name, here.request.run_id, untold)
+            note_failed_run(here.context.store, pipeline.name, here.request, untold, began=True)
             publish_metrics(here.context.store, pipeline.name, names)
-            tell_receivers(pipeline, here.context.store)
+            _tell_receivers(here, context)
             expire_journals(pipeline, here.context.store.now())
-        for name in names:
-            log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")
-            for text in runs[name].notices if name in runs else ():
-                log.error("%s: %s", name, text)
-        if verdict := verdict_of(names, runs, broken):
+        _log_lines(names, runs, refused)
+        if verdict := verdict_of([name for name in names if name not in refused], runs, broken):
             raise AirflowFailException(verdict)
 
     return outcome()
 
 
-def asked_again(context: Any) -> list[list[str]]:
-    """Returns the tables that the run has asked a person about, each as a group of one; empty where it asks nobody."""
-    return context["ti"].xcom_pull(task_ids=ASK) or []
+def _log_lines(names: Sequence[str], runs: Mapping[str, TableRun], refused: Mapping[str, str]) -> None:
+    for name in names:
+        log.info(line_of(runs[name]) if name in runs else f"{name}: not looked at")
+        for text in runs[name].notices if name in runs else ():
+            log.error("%s: %s", name, text)
+        if name in refused:
+            log.warning("%s: %s", name, refused[name])
 
 
-def still_broken(failed_tasks: Sequence[str], mapped: Mapping[str, Sequence[Sequence[str]]], runs: Mapping[str, TableRun]) -> list[str]:
-    """Returns the failed tasks of a run without those that were made good: a refused table of theirs was let through, and all came through.
+def _nothing_read(pipeline: Pipeline, context: Any) -> AirflowFailException:
+    """Notes that a run came to no table, tells the receivers why, and returns what the run fails with."""
+    nothing, cause = "No table was read: the task 'discover' failed", context["ti"].xcom_pull(task_ids="discover", key=CAUSE)
+    with suppress(CdcError), opened(pipeline, context) as here:  # without a ledger, the run still says why it failed
+        if not here.request.dry_run:
+            note_failed_run(here.context.store, pipeline.name, here.request, f"{nothing}: {cause}" if cause else f"{nothing}; see its log.")
+            _tell_receivers(here, context)
+    return AirflowFailException(f"{nothing}; see its log.")
 
-    Args:
-        failed_tasks: Names of tasks; that of a group ends in its number, such as `tables.sync_0`.
-        mapped: By the name of a group of tasks: for each of its numbers, in their order, the names of its tables.
-        runs: The tables' lines in the run's record by name.
-    """
-    again = {name for part in mapped[APPROVED] for name in part}
-    good = {
-        f"tables.{step}_{number}"
-        for number, names in enumerate(mapped["tables"])
-        if again.intersection(names) and all(name in runs and runs[name].status.is_good for name in names)
-        for step in ("plan", Step.EXTRACT, Step.MERGE, Step.SYNC)
-    }
-    return [name for name in failed_tasks if name not in good]
+
+def _tell_receivers(here: TaskContext, context: Any) -> None:
+    """Tells the receivers how the run has ended, which Airflow has at work until this task is over."""
+    host = airflow_host(here.context.pipeline, context["ti"], ending=here.request.run_id)
+    tell_receivers(here.context.pipeline, here.context.store, host)
 
 
 def _fail_or_go_on(context: Any, errors: Mapping[str, CdcError], told: Sequence[TableRun]) -> None:
@@ -289,15 +311,6 @@ def preflight(pipeline: Pipeline) -> None:
     folder = pipeline.spark.jars or load_settings(with_airflow_settings(os.environ)).jars
     if folder:
         jars.jar_list(Path(folder))
-
-
-def line_of(run: TableRun) -> str:
-    """Returns one line on how a table fared."""
-    counts, message = run.result.counts, run.messages.message
-    rows = f", {counts.read:,} rows read" if counts.read else ""
-    version = f", Delta version {run.result.delta_version}" if run.result.delta_version is not None else ""
-    first = f": {message.splitlines()[0]}" if message else ""
-    return f"{run.table}: {run.status} ({run.kind}{rows}{version}){first}"
 
 
 def result_of(run: TableRun) -> dict[str, Any]:
@@ -350,24 +363,6 @@ def _failed_tasks(context: Any) -> list[str]:
     run = context["dag_run"]
     states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id]).get(run.run_id, {})
     return sorted(name for name, state in states.items() if state in _FAILED_STATES)
-
-
-def verdict_of(names: Sequence[str], runs: dict[str, TableRun], broken: Sequence[str]) -> str:
-    """Returns why a run has failed, "" if it has not.
-
-    Args:
-        names: The tables of the run.
-        runs: Their lines in the run's record, as far as there are any.
-        broken: Tasks that failed.
-    """
-    wrong = [name for name in names if name not in runs or not runs[name].status.is_good]
-    waiting = [name for name in names if name in runs and name not in wrong and runs[name].waits_for_somebody]
-    lines = [f"{len(wrong)} table{'s' if len(wrong) != 1 else ''} failed."] if wrong else []
-    lines += [f"- {line_of(runs[name]) if name in runs else f'{name}: not looked at'}" for name in wrong]
-    lines += [f"Waiting at a gap in the archive, with all earlier events merged: {', '.join(waiting)}."] if waiting else []
-    lines += [f"Failed tasks: {', '.join(broken)}; see their logs."] if broken else []
-    alerts = [f"{name}: {run.messages.alert}" for name, run in sorted(runs.items()) if run.messages.alert]
-    return "\n".join((*lines, *alerts)) if lines else ""
 
 
 def _show(context: Any, text: str) -> None:

@@ -4,16 +4,23 @@ states, newest lines, findings -> conditions -> `due` compares them with what wa
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
+from cdc_ops.alerts import words
+from cdc_ops.alerts.first_run import waited_until
+from cdc_ops.alerts.host import Host
+from cdc_ops.alerts.lines import Seen, see
+from cdc_ops.alerts.space import AGAIN, PLACES, Room, rooms_of
+from cdc_ops.alerts.words import Condition
+from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, matching_names
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.core.text import minute_text, span_text
 from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.state.table_run import TableRun, TableRunStatus
@@ -21,95 +28,157 @@ from cdc_ops.state.table_run import TableRun, TableRunStatus
 NEWS: Final = timedelta(days=2)
 """How long what happened in a run is news: a receiver that cannot be reached for longer is not told of it any more."""
 
+MOST_QUESTIONS: Final = 100_000
+"""More than the tables of a pipeline can have open."""
+
+_REFUSALS: Final = frozenset((AlertKind.FAILURE, AlertKind.GAP, AlertKind.DELETES))
+"""What a question is told in place of."""
+
 UNATTENDED: Final = timedelta(hours=1)
 """How long a run may stand still between two tasks, holding no lease; a run that `run_timeout` allows more has as long as that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """Something that is wrong, or new, as people read it.
+class Verdict:
+    """What is wrong with a pipeline, or new, and what cannot be said now.
 
     Args:
-        subject: What is wrong with what.
-        what: What happened, in one sentence.
-        why: The cause as far as it is known.
-        data: What happens to the data.
-        next: The next command or action.
-        since: Since when, as far as known, UTC.
-        run_id: The run that it shows in, "" for none.
+        conditions: What is wrong, or new, by table, most urgent first.
+        undecided: Of this nobody knows whether it is over: the run that will say is at work, or failed before it came so far.
+        tables: The tables that the pipeline file names and the ledger knows.
     """
 
-    subject: Subject
-    what: str
-    why: str = ""
-    data: str = ""
-    next: str = ""
-    since: datetime | None = None
-    run_id: str = ""
+    conditions: tuple[Condition, ...]
+    undecided: frozenset[Subject] = frozenset()
+    tables: frozenset[TableName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A table as the ledger has it.
+class Facts:
+    """What is known of a pipeline at one moment.
 
     Args:
-        overview: State, newest line and lease.
-        finished: Its newest line that has come to an end: while a run works, what the one before found still holds. A run of which the
-            line has not ended, and that cannot go on, has come to an end too.
+        now: The ledger's clock, UTC.
+        seen: Its tables.
+        findings: What runs and verifications found.
+        questions: What a person is asked and may still answer.
+        at_work: Runs that have not ended, as far as that can be told and somebody has to know it.
+        rooms: The disks that were looked at; None if none was.
+        host: What else the process knows.
     """
 
-    overview: TableOverview
-    finished: TableRun | None
+    now: datetime
+    seen: tuple[Seen, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    questions: tuple[ApprovalRecord, ...] = ()
+    at_work: frozenset[str] = frozenset()
+    rooms: tuple[Room, ...] | None = None
+    host: Host = field(default_factory=Host)
 
 
-def read_conditions(reader: StateReader, pipeline: Pipeline) -> tuple[Condition, ...]:
+def read_conditions(reader: StateReader, pipeline: Pipeline, host: Host | None = None) -> tuple[Condition, ...]:
     """Returns what the ledger says of the tables that the pipeline file names, by table, most urgent first."""
-    now, patience = reader.now(), max(UNATTENDED, pipeline.airflow.run_timeout)
-    seen = [Seen(overview=one, finished=_finished(reader, one, now - patience)) for one in reader.overview(pipeline.name)]
-    return conditions_of(pipeline, seen, reader.findings(pipeline.name), now)
+    return judge(reader, pipeline, host or Host()).conditions
 
 
-def _finished(reader: StateReader, one: TableOverview, unattended: datetime) -> TableRun | None:
-    """Returns the newest line of a table that has ended, or whose run was ended without a word; behind another run's line, any has."""
-    newest = one.last_run
-    if newest is None or newest.status.has_ended or (one.lease is None and newest.timing.started_at < unattended):
-        return newest
-    lines = reader.history(one.state.pipeline, one.state.table, limit=2)
-    return next((line for line in lines if line.run_id != newest.run_id), None)
+def judge(reader: StateReader, pipeline: Pipeline, host: Host) -> Verdict:
+    """Reads the ledger and decides what is wrong with a pipeline, or new.
+
+    Args:
+        reader: The ledger.
+        pipeline: With its current settings: tables that it does not name any more are left out.
+        host: What this process knows besides.
+
+    Raises:
+        LedgerUnavailableError: the ledger does not answer.
+    """
+    now, unattended = reader.now(), max(UNATTENDED, pipeline.airflow.run_timeout)
+    is_at_work = cache(host.is_at_work)
+    findings, asked = reader.findings(pipeline.name), reader.approvals(pipeline.name, status=ApprovalStatus.ASKED, limit=MOST_QUESTIONS)
+    refusals = {one.run_id for one in findings if one.subject.kind is AlertKind.DELETES}
+    facts = Facts(
+        now=now,
+        seen=tuple(see(reader, one, is_at_work, now - unattended) for one in reader.overview(pipeline.name)),
+        findings=findings,
+        questions=tuple(one for one in asked if one.is_open(now) and is_at_work(one.run_id) is not False),
+        at_work=frozenset(run_id for run_id in refusals if is_at_work(run_id)),
+        rooms=None if host.places is None else tuple(rooms_of(host.places)),
+        host=host,
+    )
+    return verdict_of(pipeline, facts)
 
 
-def conditions_of(pipeline: Pipeline, seen: Iterable[Seen], findings: Iterable[Finding], now: datetime) -> tuple[Condition, ...]:
-    """Decides what is wrong, or new.
+def verdict_of(pipeline: Pipeline, facts: Facts) -> Verdict:
+    """Decides what is wrong with a pipeline, or new; pure.
 
     Args:
         pipeline: With its current settings: tables that it does not name any more are left out.
-        seen: Its tables.
-        findings: What runs and verifications found.
-        now: The ledger's clock, UTC.
+        facts: What is known of it.
     """
-    found, tables = tuple(findings), tuple(seen)
-    named = {one.overview.state.table for one in tables} | {one.subject.table for one in found if one.subject.table is not None}
+    named = {one.overview.state.table for one in facts.seen}
+    named |= {one.subject.table for one in facts.findings if one.subject.table is not None}
     settings = _settings(pipeline, named)
-    known = [(one, settings[one.overview.state.table]) for one in tables if one.overview.state.table in settings]
-    conditions = [condition for one, its in known for condition in _of_table(one, its, found, now)]
-    lasting = (one for one in found if one.subject.table in settings or (one.subject.table is None and not _went_on(one, tables)))
-    conditions += [_of_finding(one) for one in lasting if one.subject.kind.lasts or one.found_at >= now - NEWS]
+    known = [(one, settings[one.overview.state.table]) for one in facts.seen if one.overview.state.table in settings]
+    questions = {one.table: one for one in facts.questions if one.table in settings}
+    conditions = [condition for one, its in known for condition in _of_table(one, its, facts)]
+    conditions += [words.finding(one) for one in facts.findings if _is_told(one, facts, settings)]
+    conditions = [one for one in conditions if not _is_asked(one, questions)]
+    conditions += [words.question(one, facts.host.answer_link(one)) for one in questions.values()]
+    conditions += [*_no_run(pipeline, facts), *(words.little_space(pipeline.name, room) for room in facts.rooms or () if room.is_little())]
     order = list(AlertKind)
-    return tuple(sorted(conditions, key=lambda one: (str(one.subject.table or ""), order.index(one.subject.kind), one.subject.detail)))
+    conditions.sort(key=lambda one: (str(one.subject.table or ""), order.index(one.subject.kind), one.subject.detail))
+    undecided = {subject for one, its in known for subject in _undecided(one, its, facts, questions.get(one.overview.state.table))}
+    return Verdict(
+        conditions=tuple(conditions), undecided=frozenset(undecided | _undecided_space(pipeline, facts)), tables=frozenset(settings)
+    )
 
 
-def _of_table(seen: Seen, settings: TableSettings, findings: tuple[Finding, ...], now: datetime) -> Iterator[Condition]:
+def _is_told(finding: Finding, facts: Facts, settings: dict[TableName, TableSettings]) -> bool:
+    """True if a finding is a condition: it is of the pipeline's, still counts, and its run will not do otherwise."""
+    subject = finding.subject
+    if subject.kind is AlertKind.NO_RUN or (subject.table is not None and subject.table not in settings):
+        return False
+    if subject.table is None and _went_on(finding, facts.seen):
+        return False
+    if subject.kind is AlertKind.DELETES and finding.run_id in facts.at_work:
+        return False
+    return subject.kind.lasts or finding.found_at >= facts.now - NEWS
+
+
+def _is_asked(condition: Condition, asked: dict[TableName, ApprovalRecord]) -> bool:
+    """True for what a run asks a person about: until the answer, the question is told in its place."""
+    question = asked.get(condition.subject.table) if condition.subject.table is not None else None
+    return question is not None and question.run_id == condition.run_id and condition.subject.kind in _REFUSALS
+
+
+def _undecided(seen: Seen, settings: TableSettings, facts: Facts, question: ApprovalRecord | None) -> Iterator[Subject]:
+    """Yields what may be wrong with a table still, or not: nobody is told that it is over."""
+    run, state = seen.finished, seen.overview.state
+    kinds = set[AlertKind]()
+    if seen.undecided or run is None or not run.status.is_good:  # what fails may have failed before it looked; refused deletes do, too
+        kinds |= {AlertKind.FAILURE, AlertKind.GAP, AlertKind.RUN_ALERT}
+    if state.missing_since is not None and settings.apply.dropped_tables is DroppedTables.ALERT:
+        kinds.add(AlertKind.RUN_ALERT)  # only the run that noticed it first has told it
+    if question is not None:
+        kinds |= _REFUSALS
+    for finding in facts.findings:
+        if finding.subject.table == state.table and finding.subject.kind is AlertKind.DELETES and finding.run_id in facts.at_work:
+            kinds.add(AlertKind.DELETES)
+    yield from (Subject(pipeline=state.pipeline, table=state.table, kind=kind) for kind in kinds)
+
+
+def _of_table(seen: Seen, settings: TableSettings, facts: Facts) -> Iterator[Condition]:
     run = seen.finished
-    if run is not None and run.status is TableRunStatus.FAILED and not _is_refusal(run, findings):
-        yield _failure(run)
+    if run is not None and run.status is TableRunStatus.FAILED and not _is_refusal(run, facts.findings):
+        yield words.failure(run)
     if run is not None and not run.status.has_ended:
-        yield _left(run)
+        yield words.lost_run(run)
     if run is not None and run.waits_for_somebody:
-        yield _gap(run)
+        yield words.gap(run)
     elif run is not None and run.messages.alert:
-        yield _run_alert(run)
-    if seen.overview.state.exceeds(settings.load.max_lag, now) and not _is_left_out(seen.overview, settings):
-        yield _lag(seen, settings.load.max_lag, now)
+        yield words.run_alert(run)
+    if seen.overview.state.exceeds(settings.load.max_lag, facts.now) and not _is_left_out(seen.overview, settings):
+        yield words.lag(seen, settings.load.max_lag, facts.now)
 
 
 def _settings(pipeline: Pipeline, tables: Iterable[TableName]) -> dict[TableName, TableSettings]:
@@ -141,111 +210,23 @@ def _is_left_out(one: TableOverview, settings: TableSettings) -> bool:
     return one.state.missing_since is not None and settings.apply.dropped_tables is DroppedTables.IGNORE
 
 
-def _failure(run: TableRun) -> Condition:
-    return Condition(
-        subject=_subject(run, AlertKind.FAILURE),
-        **_texts(run.messages.message or "The run failed without a message.", next=f"cdc-ops status --pipeline {run.pipeline}"),
-        since=run.timing.finished_at or run.timing.started_at,
-        run_id=run.run_id,
-    )
+def _no_run(pipeline: Pipeline, facts: Facts) -> Iterator[Condition]:
+    """Yields that a pipeline has never run, if it should have by now; that its runs come to no table is told by itself."""
+    first = next((one for one in facts.findings if one.subject.kind is AlertKind.NO_RUN), None)
+    failed = any(one.subject.table is None and one.subject.kind is AlertKind.FAILURE for one in facts.findings)
+    until = None if first is None or facts.seen or failed else waited_until(pipeline, first.found_at)
+    if first is not None and until is not None and until < facts.now:
+        yield words.no_run(first, until)
 
 
-def _left(run: TableRun) -> Condition:
-    return Condition(
-        subject=_subject(run, AlertKind.FAILURE),
-        what=f"A run planned {run.table} at {minute_text(run.timing.started_at)}, has not ended, and nobody works on it.",
-        why="The run was killed or ran into its run_timeout, or a task of it waits for a slot.",
-        data="What it had planned is frozen in the ledger and is done once, whether the lake has it by now or not.",
-        next=f"cdc-ops status --pipeline {run.pipeline}; the next run of the table goes on there.",
-        since=run.timing.started_at,
-        run_id=run.run_id,
-    )
+def _undecided_space(pipeline: Pipeline, facts: Facts) -> set[Subject]:
+    """Returns the disks of which it is not over that they are nearly full, although they may not be."""
+    if facts.rooms is None:
+        return {_of_space(pipeline, name) for name in PLACES}
+    looked = {name for room in facts.rooms for name in room.names}
+    still = {name for room in facts.rooms if room.is_little(AGAIN) for name in room.names}
+    return {_of_space(pipeline, name) for name in PLACES if name in still or name not in looked}
 
 
-def _gap(run: TableRun) -> Condition:
-    return Condition(
-        subject=_subject(run, AlertKind.GAP),
-        what=run.messages.alert or f"The archive of {run.table} misses events.",
-        data="The table is complete up to the gap. No later event is merged until somebody has acted; other tables go on.",
-        next=f"cdc-ops gap list --pipeline {run.pipeline}",
-        since=run.timing.started_at,
-        run_id=run.run_id,
-    )
-
-
-def _run_alert(run: TableRun) -> Condition:
-    return Condition(
-        subject=_subject(run, AlertKind.RUN_ALERT),
-        what=run.messages.alert,
-        data="The run did not fail; what it merged is right.",
-        next=f"cdc-ops status --pipeline {run.pipeline}",
-        since=run.timing.started_at,
-        run_id=run.run_id,
-    )
-
-
-def _lag(seen: Seen, max_lag: timedelta, now: datetime) -> Condition:
-    state, run = seen.overview.state, seen.finished
-    lag, complete = state.lag(now), state.progress.fresh_at
-    behind = span_text(lag.total_seconds()) if lag else ""
-    last = f"Its last run: {run.status}, at {minute_text(run.timing.started_at)}." if run else "It has no run in the ledger."
-    name = f"{state.pipeline} --table {state.table}"
-    outlook = "A run works on it now." if seen.overview.lease else "If no run comes, its DAG may be paused or broken."
-    return Condition(
-        subject=Subject(pipeline=state.pipeline, table=state.table, kind=AlertKind.LAG),
-        what=f"{state.table} is {behind} behind its source; its max_lag is {span_text(max_lag.total_seconds())}.",
-        why=f"{last} {outlook}",
-        data=f"The lake is complete up to {minute_text(complete or now)}. Nothing is lost: the next run continues there.",
-        next=f"cdc-ops status --pipeline {state.pipeline}; in Airflow see whether the DAG cdc_{state.pipeline} is paused; by hand:"
-        f" cdc-ops run --pipeline {name}",
-        since=complete + max_lag if complete else None,
-        run_id=run.run_id if run else "",
-    )
-
-
-_DATA: Final = {
-    AlertKind.DELETES: "No row was deleted. Increments go on.",
-    AlertKind.VERIFICATION: "The comparison wrote nothing; the rows of the lake are as they were.",
-    AlertKind.CATALOG: "The rows are in the Delta table; readers by its path are not concerned.",
-    AlertKind.LATE_ROWS: "The late rows are merged. Rows that come later than 'lookback' are not seen.",
-    AlertKind.SCHEMA_CHANGE: "The run followed its policy 'schema_changes'.",
-    AlertKind.FAILURE: "No table of this run was read; the watermarks stay.",
-}
-
-
-def _of_finding(finding: Finding) -> Condition:
-    subject = finding.subject
-    commands = {
-        AlertKind.VERIFICATION: f"cdc-ops verify --pipeline {subject.pipeline} --table {subject.table} --repair",
-        AlertKind.FAILURE: f"cdc-ops check --pipeline {subject.pipeline}",
-        AlertKind.CATALOG: f"cdc-ops register --pipeline {subject.pipeline} --table {subject.table}",
-    }
-    texts = _texts(
-        finding.text, data=_DATA.get(subject.kind, ""), next=commands.get(subject.kind, f"cdc-ops status --pipeline {subject.pipeline}")
-    )
-    return Condition(subject=subject, **texts, since=finding.found_at, run_id=finding.run_id)
-
-
-def _texts(text: str, **defaults: str) -> dict[str, str]:
-    """Returns the parts of an error's text; a part that it does not have is the default."""
-    parts = error_parts(text)
-    return {name: parts[name] or defaults.get(name, "") for name in parts}
-
-
-def error_parts(text: str) -> dict[str, str]:
-    r"""Returns the four parts of an error's text, as the ledger keeps it (`CdcError.__str__`); a text of another form is all `what`.
-
-    >>> error_parts("No such table.\n  next: cdc-ops validate")
-    {'what': 'No such table.', 'why': '', 'data': '', 'next': 'cdc-ops validate'}
-    """
-    parts, name = {"what": "", "why": "", "data": "", "next": ""}, "what"
-    for line in text.splitlines():
-        label, colon, rest = line.strip().partition(":")
-        begins = bool(colon) and line.startswith("  ") and label in ("why", "data", "next")
-        name, more = (label, rest.strip()) if begins else (name, line)
-        parts[name] = f"{parts[name]}\n{more}" if parts[name] else more
-    return parts
-
-
-def _subject(run: TableRun, kind: AlertKind) -> Subject:
-    return Subject(pipeline=run.pipeline, table=run.table, kind=kind)
+def _of_space(pipeline: Pipeline, name: str) -> Subject:
+    return Subject(pipeline=pipeline.name, table=None, kind=AlertKind.SPACE, detail=name)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from cdc_ops.alerts.conditions import Condition
 from cdc_ops.alerts.due import Change, Due
+from cdc_ops.alerts.words import Condition
 from cdc_ops.core.pipeline.receivers import AlertKind
-from cdc_ops.core.text import minute_text
+from cdc_ops.core.text import joined, minute_text
 from cdc_ops.state.alerts import Subject, Told
 
 IN_FULL: Final = 5
@@ -24,8 +24,11 @@ _HEADS: Final = {
     AlertKind.GAP: "{tables} waiting at a gap in the archive",
     AlertKind.DELETES: "deletes over the guard in {tables}",
     AlertKind.VERIFICATION: "verification found differences in {tables}",
-    AlertKind.RUN_ALERT: "alert about {tables}",
+    AlertKind.RUN_ALERT: "{alerts} about {tables}",
     AlertKind.CATALOG: "{tables} not registered in the catalog",
+    AlertKind.NO_RUN: "no run yet",
+    AlertKind.APPROVAL: "somebody has to decide about {tables}",
+    AlertKind.SPACE: "{disks} nearly full",
     AlertKind.LATE_ROWS: "late rows in {tables}",
     AlertKind.SCHEMA_CHANGE: "columns changed in {tables}",
 }
@@ -35,8 +38,11 @@ _ENDS: Final = {
     AlertKind.GAP: "no gap any more in the archive of {tables}",
     AlertKind.DELETES: "no deletes over the guard any more in {tables}",
     AlertKind.VERIFICATION: "no differences any more in {tables}",
-    AlertKind.RUN_ALERT: "alert about {tables} is over",
+    AlertKind.RUN_ALERT: "{alerts} about {tables}",
     AlertKind.CATALOG: "{tables} registered in the catalog",
+    AlertKind.NO_RUN: "the first run has come",
+    AlertKind.APPROVAL: "no question any more about {tables}",
+    AlertKind.SPACE: "enough room again on {disks}",
 }
 
 T = TypeVar("T")
@@ -97,13 +103,13 @@ def condition_text(condition: Condition) -> str:
 def _told(pipeline: str, change: Change, conditions: Iterable[Condition]) -> Iterator[Message]:
     for kind, group in _by_kind(conditions, lambda one: one.subject.kind):
         still = "still: " if change is Change.STILL else ""
-        head = f"{pipeline}: {still}{_HEADS[kind].format(tables=_tables([one.subject for one in group]))}"
+        head = f"{pipeline}: {still}{_filled(_HEADS[kind], [one.subject for one in group])}"
         text = "\n\n".join((head, *map(condition_text, group[:IN_FULL]), *_rest([one.subject for one in group[IN_FULL:]])))
         yield Message(pipeline=pipeline, kind=kind, change=change, subject=head, text=text, conditions=group)
 
 
 def _over(pipeline: str, kind: AlertKind, group: tuple[Told, ...]) -> Message:
-    head = f"{pipeline}: over: {_ENDS[kind].format(tables=_tables([one.subject for one in group]))}"
+    head = f"{pipeline}: over: {_filled(_ENDS[kind], [one.subject for one in group])}"
     lines = [
         f"{one.subject.table or one.subject.pipeline}: told first at {minute_text(one.first_at)}. It was: {_short(one.what)}"
         for one in group
@@ -112,15 +118,23 @@ def _over(pipeline: str, kind: AlertKind, group: tuple[Told, ...]) -> Message:
     return Message(pipeline=pipeline, kind=kind, change=Change.OVER, subject=head, text=text, over=group)
 
 
-def _tables(subjects: list[Subject]) -> str:
-    names = list(dict.fromkeys(str(one.table) if one.table else "a run" for one in subjects))
-    return names[0] if len(names) == 1 else f"{len(names)} tables"
+def _filled(head: str, subjects: list[Subject]) -> str:
+    """Returns a head with what it is about: the table or the number of tables, and runs as a whole; each table counts once."""
+    tables, many = _names(subjects), len(subjects) > 1
+    counted = [f"{len(tables)} tables" if len(tables) > 1 else tables[0]] if tables else []
+    runs = len({one.detail for one in subjects if one.table is None})
+    counted += ["a run" if runs == 1 else f"{runs} runs"] if runs else []
+    return head.format(tables=joined(counted), alerts="alerts" if many else "alert", disks="disks" if many else "a disk")
+
+
+def _names(subjects: Iterable[Subject]) -> list[str]:
+    return list(dict.fromkeys(str(one.table) for one in subjects if one.table))
 
 
 def _rest(subjects: list[Subject]) -> tuple[str, ...]:
     if not subjects:
         return ()
-    names = [str(one.table) for one in subjects]
+    names = _names(subjects) or ["the pipeline"]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return (f"The same with {', '.join(names[:NAMED])}{more}.",)
 

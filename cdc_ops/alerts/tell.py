@@ -3,17 +3,21 @@
 It is written down after a receiver has taken the message: whoever dies in between tells it again. So do two that look at the same time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from cdc_ops.alerts.channels import Channel
-from cdc_ops.alerts.conditions import Condition, read_conditions
+from cdc_ops.alerts.conditions import judge
 from cdc_ops.alerts.due import Change, due
+from cdc_ops.alerts.first_run import is_expected
+from cdc_ops.alerts.host import Host
 from cdc_ops.alerts.messages import Message, messages_of
+from cdc_ops.alerts.words import Condition
 from cdc_ops.core.pipeline.pipeline import Pipeline
-from cdc_ops.core.pipeline.receivers import Receiver
+from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, NotDeliveredError
-from cdc_ops.state.alerts import Told
+from cdc_ops.state.alerts import Finding, Subject, Told
 from cdc_ops.state.base import StateStore
 
 FindChannel = Callable[[Receiver], Channel | None]
@@ -37,21 +41,29 @@ class Telling:
     errors: tuple[CdcError, ...] = ()
 
 
-def tell(pipeline: Pipeline, store: StateStore, find_channel: FindChannel) -> Telling:
+def tell(pipeline: Pipeline, store: StateStore, find_channel: FindChannel, host: Host | None = None) -> Telling:
     """Tells each receiver what is new to it; one that cannot be told does not keep the others from it.
+
+    Args:
+        pipeline: With its receivers.
+        store: The ledger.
+        find_channel: Says how to reach a receiver.
+        host: What this process knows besides.
 
     Raises:
         LedgerUnavailableError: the ledger does not answer.
     """
-    conditions, known = read_conditions(store, pipeline), store.told(pipeline.name)
+    _note_first_look(pipeline, store)
+    verdict, known = judge(store, pipeline, host or Host()), store.told(pipeline.name)
     names = {receiver.name for receiver in pipeline.notify}
-    if orphans := tuple(one for one in known if one.receiver not in names):
+    if orphans := tuple(one for one in known if one.receiver not in names or _has_left(one.subject, verdict.tables)):
         store.forget_told(orphans)
+        known = tuple(one for one in known if one not in orphans)
     told: list[tuple[str, Message]] = []
     left_out, errors = list[str](), list[CdcError]()
     for receiver in pipeline.notify:
         mine = tuple(one for one in known if one.receiver == receiver.name)
-        news = due(receiver, conditions, mine, store.now())
+        news = due(receiver, verdict.conditions, mine, store.now(), verdict.undecided)
         if news.forgotten:
             store.forget_told(news.forgotten)
         if not (messages := messages_of(pipeline.name, news)):
@@ -69,7 +81,23 @@ def tell(pipeline: Pipeline, store: StateStore, find_channel: FindChannel) -> Te
             errors.append(error)
         except Exception as error:  # whatever a receiver's connection or server brings up, the others are told
             errors.append(_unforeseen(receiver, error))
-    return Telling(conditions=conditions, told=tuple(told), left_out=tuple(left_out), errors=tuple(errors))
+    return Telling(conditions=verdict.conditions, told=tuple(told), left_out=tuple(left_out), errors=tuple(errors))
+
+
+def _note_first_look(pipeline: Pipeline, store: StateStore) -> None:
+    """Notes since when a pipeline is known that has never run and should; forgets that once it has."""
+    subject = Subject(pipeline=pipeline.name, table=None, kind=AlertKind.NO_RUN)
+    known = any(one.subject == subject for one in store.findings(pipeline.name))
+    has_run = bool(store.table_runs(pipeline.name, limit=1))
+    if known and (has_run or not is_expected(pipeline)):
+        store.drop_findings(pipeline.name, None, AlertKind.NO_RUN)
+    elif not known and not has_run and is_expected(pipeline):
+        store.put_finding(Finding(subject=subject, text="No run is known.", found_at=store.now()))
+
+
+def _has_left(subject: Subject, tables: Container[TableName]) -> bool:
+    """True for a table that the pipeline file or the ledger does not have any more: nobody knows whether it is well."""
+    return subject.table is not None and subject.table not in tables
 
 
 def _unforeseen(receiver: Receiver, error: Exception) -> NotDeliveredError:

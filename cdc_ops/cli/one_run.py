@@ -13,7 +13,7 @@ from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.session import LocalSpark, opened
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.errors import CdcError, CostRefusedError, RequestError
+from cdc_ops.errors import CdcError, CostRefusedError
 from cdc_ops.steps.reporting.stopwatch import noted_imports
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run_one(pipeline: "Pipeline", request: RunRequest, *, as_json: bool, quiet: 
     try:
         with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
             report = run_pipeline(context, source, request, spark.execute, say)
-            note_failed_run(context.store, pipeline.name, request.run_id)
+            note_failed_run(context.store, pipeline.name, request, began=True)
             return report, spark.log
     except CdcError as error:
         accepted = None if as_json or quiet else _answer(error)
@@ -57,7 +57,7 @@ def _note(pipeline: "Pipeline", request: RunRequest, error: CdcError) -> None:
     from cdc_ops.state.sql import open_store
     from cdc_ops.steps.reporting.findings import note_failed_run
 
-    if isinstance(error, RequestError) and not isinstance(error, CostRefusedError):
+    if request.is_wrong_by(error):
         return
     with suppress(CdcError), open_store(load_settings(os.environ).ledger) as store:  # it may be the ledger that is away
-        note_failed_run(store, pipeline.name, request.run_id, str(error))
+        note_failed_run(store, pipeline.name, request, str(error))

@@ -40,6 +40,7 @@ class Asked:
         rows: For `deletes`: how many rows the table has; of one that has shrunk since, the same number is another share.
         cost: For `cost`: the estimate.
         gaps: For `gap`: the names of the gaps, as `cdc-ops gap list` shows them.
+        keys: For `deletes`: a digest of the keys of these rows, "" if they have none, or of a version that took none.
     """
 
     decision: Decision
@@ -47,6 +48,7 @@ class Asked:
     rows: int = 0
     cost: RunCost | None = None
     gaps: tuple[str, ...] = ()
+    keys: str = ""
 
     @property
     def words(self) -> str:
@@ -158,6 +160,28 @@ class ApprovalRecord:
         if self.status is not ApprovalStatus.GRANTED or self.decided_at is None or self.op_seq is not None:
             return None
         return Approval(approval_id=self.approval_id, asked=self.asked, who=self.who, at=self.decided_at)
+
+
+def is_same_question(before: ApprovalRecord, asked: Asked, text: str) -> bool:
+    """True if a question asks what another has asked: about the same rows, the same gaps, the same columns, or the same cost.
+
+    Args:
+        before: The question that was asked.
+        asked, text: What is to be asked now, and the text of the error behind it.
+    """
+    if before.asked.decision is not asked.decision:
+        return False
+    match asked.decision:
+        case Decision.DELETES:
+            return bool(asked.keys) and (before.asked.keys, before.asked.deletes) == (asked.keys, asked.deletes)
+        case Decision.GAP:
+            return before.asked.gaps == asked.gaps
+        case Decision.COST:
+            return before.asked.words == asked.words
+        case Decision.COLUMNS:
+            return before.text == text
+        case _:
+            assert_never(asked.decision)
 
 
 def answer_text(record: ApprovalRecord) -> str:

@@ -88,8 +88,8 @@ class AlertStore(AlertReader):
         """Writes a finding, or replaces the one of the same subject."""
 
     @abstractmethod
-    def drop_findings(self, pipeline: str, table: TableName | None, kind: AlertKind) -> None:
-        """Forgets the findings of a kind about a table, or about the pipeline as a whole."""
+    def drop_findings(self, pipeline: str, table: TableName | None, kind: AlertKind, *, detail: str | None = None) -> None:
+        """Forgets the findings of a kind about a table, or about the pipeline as a whole; only those of a detail, if one is given."""
 
     @abstractmethod
     def put_told(self, told: Iterable[Told]) -> None:

@@ -120,6 +120,7 @@ class TableRun:
         cost: What the plan estimated the run to cost; None for runs that had nothing to do, and of earlier versions.
         max_lag: How far the table may be behind, by the pipeline file that the run knew; None without a limit.
         asks: What a person may decide so that the table goes on, None if it does not wait for that.
+        wrong_request: It failed because somebody asked for what cannot be done; that says nothing of the table.
     """
 
     JSON_INLINE: ClassVar[tuple[str, ...]] = ("timing", "result", "messages")
@@ -138,6 +139,7 @@ class TableRun:
     cost: RunCost | None = None
     max_lag: timedelta | None = None
     asks: Asked | None = None
+    wrong_request: bool = False
 
     @property
     def cost_text(self) -> str:

@@ -4,23 +4,26 @@ lines of the run -> ask -> (a person answers) -> answer -> approved_request -> t
 """
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Decision
+from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision, answer_text, asked_by, is_same_question
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import RequestError
+from cdc_ops.errors import CdcError, RequestError
 from cdc_ops.state.base import StateReader, StateStore
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 
 ALL: Final = 100_000
 """More questions than the tables of a pipeline can have open."""
+
+_ANSWERS: Final = (ApprovalStatus.GRANTED, ApprovalStatus.REFUSED)
+"""What somebody has said; nobody answers what times out or is withdrawn."""
 
 
 def nobody_knows(run_id: str) -> bool:
@@ -33,8 +36,9 @@ def ask(
 ) -> tuple[ApprovalRecord, ...]:
     """Writes into the ledger what the refused tables of a run ask for, as far as the pipeline wants to be asked.
 
-    A table about which an earlier run still asks is left: its answer is that run's, and this run ends with the error. What this run itself
-    has asked before is asked anew if the table's error is another one by now.
+    A table about which an earlier run still asks, or that an earlier run goes on with, is left: the answer is that run's, and this run ends
+    with the error. So it is with what somebody has refused before, unless somebody has asked for this run. What this run itself has asked
+    before is asked anew if the table's error is another one by now.
 
     Args:
         context: Pipeline and ledger.
@@ -46,7 +50,7 @@ def ask(
         The questions of this run, one for each table that asks.
     """
     _withdraw_ended(context, request, has_ended)
-    return tuple(found for config in configs if (found := _asked_now(context, request, config)) is not None)
+    return tuple(found for config in configs if (found := _asked_now(context, request, config, has_ended)) is not None)
 
 
 def _withdraw_ended(context: Context, request: RunRequest, has_ended: Callable[[str], bool]) -> None:
@@ -57,7 +61,7 @@ def _withdraw_ended(context: Context, request: RunRequest, has_ended: Callable[[
             withdraw(context.store, context.pipeline.name, run_id)
 
 
-def _asked_now(context: Context, request: RunRequest, config: TableConfig) -> ApprovalRecord | None:
+def _asked_now(context: Context, request: RunRequest, config: TableConfig, has_ended: Callable[[str], bool]) -> ApprovalRecord | None:
     """Returns the question of a run about a table, which the ledger has then; None if the run may not ask."""
     store = context.store
     waiting, wanted = _open(store, config), _question(context, request, config)
@@ -66,7 +70,9 @@ def _asked_now(context: Context, request: RunRequest, config: TableConfig) -> Ap
         return own
     if own is not None:
         store.answer_approval(own.approval_id, ApprovalStatus.WITHDRAWN)
-    if wanted is None or any(record is not own for record in waiting):
+    if wanted is None or any(record is not own for record in waiting) or _goes_on(store, config, request.run_id, has_ended):
+        return None
+    if _refused_before(context, request, config.table, wanted.asked, wanted.text) is not None:
         return None
     store.ask_approval(wanted)
     return wanted
@@ -86,7 +92,7 @@ def _question(context: Context, request: RunRequest, config: TableConfig) -> App
         table=config.table,
         run_id=request.run_id,
         asked=line.asks,
-        text=line.messages.message if line.status is TableRunStatus.FAILED else line.messages.alert,
+        text=_text(line),
         asked_at=asked_at,
         expires_at=now + settings.timeout,
         users=settings.users,
@@ -97,10 +103,70 @@ def _waits(line: TableRun) -> bool:
     return line.status is TableRunStatus.FAILED or line.waits_for_somebody
 
 
+def _text(line: TableRun) -> str:
+    return line.messages.message if line.status is TableRunStatus.FAILED else line.messages.alert
+
+
 def _open(store: StateReader, config: TableConfig) -> tuple[ApprovalRecord, ...]:
     now = store.now()
     asked = store.approvals(config.pipeline, config.table, status=ApprovalStatus.ASKED)
     return tuple(record for record in asked if record.is_open(now))
+
+
+def _goes_on(store: StateReader, config: TableConfig, run_id: str, has_ended: Callable[[str], bool]) -> bool:
+    """True if an earlier run was let through and has not used that yet: it is about to."""
+    granted = store.approvals(config.pipeline, config.table, status=ApprovalStatus.GRANTED)
+    return any(record.approval is not None and record.run_id != run_id and not has_ended(record.run_id) for record in granted)
+
+
+def not_refused_before(
+    context: Context, request: RunRequest, errors: Mapping[str, CdcError], say: Callable[[str], None]
+) -> dict[str, CdcError]:
+    """Returns the errors of tables without those that ask for what somebody has refused before; these are logged.
+
+    Args:
+        context, request: The run.
+        errors: By the tables' names.
+        say: Receives a line for each that is left out.
+    """
+    left = {}
+    for name, error in errors.items():
+        asked, table = asked_by(error), TableName.parse(name)
+        refused = None if asked is None else _refused_before(context, request, table, asked, str(error))
+        if refused is None:
+            left[name] = error
+        else:
+            say(f"{name}: {error}\n{refused_text(refused)}")
+    return left
+
+
+def refusal_of(context: Context, request: RunRequest, line: TableRun) -> ApprovalRecord | None:
+    """Returns the answer of somebody who has refused, in an earlier run, just what a table's line asks for; None if nobody has.
+
+    Args:
+        context, request: The run. One that somebody has asked for asks again.
+        line: The table's line of the run.
+    """
+    return None if line.asks is None or not _waits(line) else _refused_before(context, request, line.table, line.asks, _text(line))
+
+
+def refused_text(refused: ApprovalRecord) -> str:
+    """Returns why an error is no failure of a run, and is not asked about."""
+    return (
+        f"This was {answer_text(refused)}, in run {refused.run_id}: the table stays as it is, and nobody is asked again until that changes,"
+        " or somebody triggers a run."
+    )
+
+
+def _refused_before(context: Context, request: RunRequest, table: TableName, asked: Asked, text: str) -> ApprovalRecord | None:
+    """Returns the last answer to this decision about a table, if it is a refusal of the same question in another run."""
+    if request.is_by_hand or asked.decision not in context.pipeline.airflow.approve.decisions:
+        return None
+    records = context.store.approvals(context.pipeline.name, table)
+    last = next((one for one in records if one.status in _ANSWERS and one.asked.decision is asked.decision), None)
+    if last is None or last.status is not ApprovalStatus.REFUSED or last.run_id == request.run_id:
+        return None
+    return last if is_same_question(last, asked, text) else None
 
 
 def question_of(store: StateReader, pipeline: str, table: TableName, run_id: str) -> ApprovalRecord | None:

@@ -25,7 +25,7 @@ from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun,
 from cdc_ops.steps.archive.gaps import with_missing_events
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.recover import catch_up, follow_lake, settle_unchanged
-from cdc_ops.steps.reporting.findings import note_catalog, note_deletes
+from cdc_ops.steps.reporting.findings import note_catalog, note_deletes, note_equal
 from cdc_ops.steps.reporting.late_rows import with_late_rows
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import is_silent, last_announced_version
@@ -69,8 +69,8 @@ def commit_table(
         with stopwatch() as watch, measured(RunPhase.COMMIT):
             settled = _settle(context, lease, request, config, result)
         settled = _with_phases(settled, result, added(application, watch.phases))
+        note_deletes(store, settled.run, settled.error)  # before the line: who looks in between would take the refusal for a failure
         store.record(settled.run)
-        note_deletes(store, settled.run, settled.error)
         _expire_staging(context, config)
         return settled
     finally:
@@ -100,6 +100,8 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
     opened = _opened_run(context, request, config, frozen)
     nothing = bool(reported) and all(item.outcome is Outcome.UNCHANGED for item in reported.values())
     done = TableRunStatus.IDLE if nothing else TableRunStatus.COMMITTED
+    if problem is None:
+        note_equal(store, frozen)
     counts, note = _total(reported.values()), "" if problem else _note(frozen, reported, lost=result is None)
     told_catalog = result.catalog if result else None
     remember_registration(store, lease, config, told_catalog)
@@ -112,6 +114,7 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
         messages=_messages(opened.messages, counts, problem, note=note, equal=nothing),
         told_before=told,
         asks=asked_by(problem),
+        wrong_request=problem is not None and request.is_wrong_by(problem),
     )
     run = with_late_rows(run, config, frozen, reported)
     return SettledTable(run=with_missing_events(run, context, config, frozen), error=problem)

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from email.message import EmailMessage
 from functools import partial
 from pathlib import Path
@@ -15,14 +16,17 @@ from cdc_ops.airflow.alerts.channels import find_channel
 from cdc_ops.airflow.alerts.dag import ALERTS_DAG, problems_of
 from cdc_ops.airflow.alerts.run_end import tell_receivers
 from cdc_ops.airflow.dags import build_dags
+from cdc_ops.alerts.host import Host
 from cdc_ops.alerts.tell import FindChannel, Telling, tell
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
+from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ConfigError
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
+from cdc_ops.state.table_run import TableRunStatus
 from tests.airflow.stage import FILE, LINES, SALES, Stage, close_log_pipes
 from tests.alert_case import HOOK, Wrong, write_file
 from tests.receivers import Hook, mail_server, webhook
@@ -106,6 +110,64 @@ def test_a_paused_dag_is_noticed_told_once_and_told_to_be_over(ledger: SqlStateS
     assert [(document["change"], document["kind"]) for document in hook.take()] == [("over", "lag")]
 
 
+def at_work(dag_id: str, run_id: str, state: str) -> None:
+    """Lets Airflow have a run in a state."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.types import DagRunType
+    from sqlalchemy import select
+
+    with create_session() as session:
+        run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        if run is None:
+            now = datetime.now(UTC)  # `dag.test()` of other tests would replace a run without a logical date
+            run = DagRun(dag_id=dag_id, run_id=run_id, run_type=DagRunType.MANUAL, run_after=now, logical_date=now)
+            session.add(run)
+        run.state = state
+
+
+def test_a_run_that_airflow_has_at_work_is_judged_when_it_has_ended(ledger: SqlStateStore, hook: Hook, tmp_path: Path) -> None:
+    write_file(tmp_path)
+    pause("cdc_shop")
+    Wrong(ledger).run(TableName(schema="shop", name="orders"), TableRunStatus.FAILED, run_id="by_hand", message="The source is away.")
+    at_work("cdc_shop", "by_hand", "running")
+    assert (look(), hook.take()) == ("success", []), "a retry may heal it"
+    at_work("cdc_shop", "by_hand", "failed")
+    assert look() == "success"
+    assert [document["subject"] for document in hook.take()] == ["shop: shop.orders failed"]
+
+
+def test_a_question_that_waits_is_told_once_with_its_page_and_until_its_run_is_over(
+    ledger: SqlStateStore, hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/prod/")
+    write_file(tmp_path)
+    pause("cdc_shop")
+    wrong, orders = Wrong(ledger), TableName(schema="shop", name="orders")
+    wrong.run(orders, TableRunStatus.FAILED, run_id="by:hand+1", message="900 deletes")
+    wrong.ask(orders, "by:hand+1", users=("ann",))
+    at_work("cdc_shop", "by:hand+1", "running")
+    assert [look(), look()] == ["success", "success"]
+    [document] = hook.take()
+    assert (document["kind"], document["change"]) == ("approval", "new")
+    [asked] = document["alerts"]
+    assert "delete 900 of 1,000 rows?" in asked["what"]
+    assert "https://airflow.example/prod/dags/cdc_shop/runs/by%3Ahand%2B1/required_actions" in asked["next"]
+    assert asked["next"].endswith("May answer: ann.")
+    at_work("cdc_shop", "by:hand+1", "failed")
+    assert look() == "success"
+    assert sorted((one["kind"], one["change"]) for one in hook.take()) == [("approval", "over"), ("failure", "new")]
+
+
+def test_a_ledger_that_is_not_there_fails_the_task_and_is_not_made(
+    hook: Hook, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path}/other.db")
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(write_file(tmp_path)))
+    assert look() == "failed"
+    assert not (tmp_path / "other.db").exists()
+
+
 def test_a_notifier_of_airflow_and_a_mail_are_sent_and_a_receiver_that_is_away_fails_the_task_but_keeps_none_from_being_told(
     ledger: SqlStateStore, hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,13 +196,13 @@ def test_a_pipeline_that_cannot_be_looked_at_keeps_no_other_from_it(
     (folder / "crm.yaml").write_text((folder / "shop.yaml").read_text().replace("pipeline: shop", "pipeline: crm"))
     Wrong(ledger).make(AlertKind.FAILURE)
 
-    def broken(pipeline: Pipeline, store: StateStore, find: FindChannel) -> Telling:
+    def broken(pipeline: Pipeline, store: StateStore, find: FindChannel, host: Host) -> Telling:
         if pipeline.name == "crm":
             raise LookupError("hunter2")
-        return tell(pipeline, store, find)
+        return tell(pipeline, store, find, host)
 
     monkeypatch.setattr("cdc_ops.airflow.alerts.dag.tell", broken)
-    assert list(problems_of(folder, ledger)) == ["pipeline crm: LookupError; the task's log has more."]
+    assert list(problems_of(folder, ledger, lambda _: Host())) == ["pipeline crm: LookupError; the task's log has more."]
     assert len(hook.take()) == 1
 
 
@@ -191,11 +253,11 @@ def test_a_receiver_that_uses_up_the_time_of_the_task_fails_no_run_and_is_told_l
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AIRFLOW_CONN_ON_CALL_HOOK", f"http://127.0.0.1:{silent.getsockname()[1]}/x")
         with timeout(0.5):  # as Airflow limits a task
-            tell_receivers(pipeline, ledger)
+            tell_receivers(pipeline, ledger, Host())
     assert "were not told" in caplog.text
     assert ledger.told("shop") == ()
     monkeypatch.setenv("AIRFLOW_CONN_ON_CALL_HOOK", hook.url)
-    tell_receivers(pipeline, ledger)
+    tell_receivers(pipeline, ledger, Host())
     assert len(hook.take()) == 1
 
 
@@ -254,7 +316,8 @@ def test_a_run_that_fails_tells_at_its_end_and_the_one_that_heals_says_that_it_i
     over, failed = sorted(hook.take(), key=lambda one: one["change"], reverse=True)
     assert (over["change"], over["alerts"][0]["table"]) == ("over", SALES)
     assert (failed["change"], failed["alerts"][0]["table"]) == ("new", None)
-    assert "the task 'discover' failed" in failed["text"]
+    assert "the task 'discover' failed: " in failed["text"]
+    assert "cannot reach the database server at 127.0.0.1:1" in failed["text"]
     found = open_reader(f"sqlite:///{tmp_path}/ledger.db").findings("shop")
     assert [one.subject.table for one in found if one.subject.kind is AlertKind.FAILURE] == [None]
 

@@ -142,7 +142,7 @@ def test_a_question_shows_its_text_line_by_line_whatever_values_of_rows_are_in_i
     record = ApprovalRecord(text=text, asked_at=noon, expires_at=noon, **place)  # type: ignore[arg-type]
     first, *others = [token for token in MarkdownIt("gfm-like", {"linkify": False}).parse(body_of(record)) if token.type == "inline"]
     assert [part.content for part in first.children or () if part.type != "hardbreak"] == [
-        line.strip() for line in text.split("\n") if line.strip()
+        line.strip() for line in text.partition("\n  next:")[0].split("\n") if line.strip()
     ]
     assert {part.type for part in first.children or ()} <= {"code_inline", "hardbreak"}
     assert [token.content.partition(":")[0].partition(",")[0] for token in others] == ["**Approve**", "**Reject**"]

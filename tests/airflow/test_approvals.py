@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from cdc_ops.airflow.task_context import run_facts
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision
 from cdc_ops.core.pipeline.pipeline import SparkConfig
 from cdc_ops.core.schema.tables import TableName
@@ -22,7 +23,9 @@ from cdc_ops.lake.spark.session import close_session, open_session
 from cdc_ops.state.sql import open_store
 from tests.airflow.stage import LINES, SALES, Run, Stage
 from tests.airflow.test_spark_connect import SPARK
+from tests.alert_case import HOOK
 from tests.conftest import SMALL_SERVER
+from tests.receivers import webhook
 
 RECONCILE = {"mode": "reconcile"}
 
@@ -137,7 +140,7 @@ def test_deletes_above_the_limit_wait_for_a_person_one_question_for_each_table(s
     refused = run_with(stage, nobody, RECONCILE)
     assert (refused.state, stage.statuses(refused)) == ("failed", {SALES: "failed", LINES: "failed"})
     assert sorted(title for title, _ in nobody.asked) == [f"{LINES}: delete 30 of 50 rows?", f"{SALES}: delete 70 of 100 rows?"]
-    assert all("--accept-deletes" in body for _, body in nobody.asked), "what somebody would do without this setting"
+    assert all("max_delete_ratio is" in body and "cdc-ops " not in body for _, body in nobody.asked), "the cause, and no command"
     assert {name: lake(stage, server, name) for name in (SALES, LINES)} == rows
     [line] = [line for line in stage.ledger.table_runs("shop", run_id=refused.id) if str(line.table) == SALES]
     assert line.messages.message.startswith(f"The comparison would delete 70 of 100 rows of {SALES}")
@@ -180,6 +183,49 @@ def test_an_approval_lets_through_what_was_asked_and_not_one_row_more(stage: Sta
     assert "70 deletes of 100 rows were approved" in line.messages.message
     assert lake(stage, server, SALES) == rows
     assert len(person.asked) == 1
+
+
+@pytest.mark.long
+def test_a_refusal_is_remembered_by_scheduled_runs_until_other_rows_would_go_and_receivers_hear_of_each_question_once(
+    stage: Stage, server: ConnectServer
+) -> None:
+    with webhook() as hook:
+        stage.patch.setenv("AIRFLOW_CONN_ON_CALL_HOOK", hook.url)
+        file = stage.folder / "pipelines" / "shop.yaml"
+        file.write_text(f"{file.read_text()}notify:\n{HOOK}\n")
+        stage.run()
+        rows = lake(stage, server, SALES)
+        stage.sql("DELETE FROM sales WHERE id > 30")
+        refused = run_with(stage, Person(answers=lambda _: "Reject"), RECONCILE)
+        assert (refused.state, stage.statuses(refused)[SALES]) == ("failed", "failed")
+        question, deletes, over = hook.take()
+        assert [(one["kind"], one["change"]) for one in (question, deletes, over)] == [
+            ("approval", "new"), ("deletes", "new"), ("approval", "over"),
+        ]  # fmt: skip
+        assert "delete 70 of 100 rows?" in question["text"]
+        assert "ann and ben" in question["text"]
+
+        with scheduled(stage):
+            nobody = Person(answers=lambda _: "Reject")
+            again = run_with(stage, nobody, RECONCILE)
+            assert (again.state, nobody.asked, stage.statuses(again)[SALES]) == ("success", [], "failed")
+            assert "failed" not in again.tasks.values(), "nobody is called by a red task, either"
+            assert hook.take() == []
+            stage.sql("DELETE FROM sales WHERE id = 30", "INSERT INTO sales (id, name) VALUES (31, 'back')")
+            other = Person(answers=lambda _: "Approve")
+            granted = run_with(stage, other, RECONCILE)
+            assert [title for title, _ in other.asked] == [f"{SALES}: delete 70 of 100 rows?"], "as many rows, but others"
+            assert (granted.state, stage.statuses(granted)[SALES]) == ("success", "committed")
+        assert [(one["kind"], one["change"]) for one in hook.take()] == [("approval", "new"), ("approval", "over"), ("deletes", "over")]
+        assert lake(stage, server, SALES) == stage.sql("SELECT id FROM sales ORDER BY id") != rows
+
+
+@contextmanager
+def scheduled(stage: Stage) -> Iterator[None]:
+    """Lets the tasks of a run see one of the schedule, which `dag.test()` does not make."""
+    with stage.patch.context() as patch:
+        patch.setattr("cdc_ops.airflow.task_context.run_facts", lambda context: replace(run_facts(context), run_type="scheduled"))
+        yield
 
 
 ARCHIVE = """

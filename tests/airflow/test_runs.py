@@ -391,7 +391,7 @@ DAY = {"mode": "range", "since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00
     ],
     ids=["unknown key", "since is naive", "until is naive", "since after until", "unknown table"],
 )
-def test_a_conf_that_cannot_be_meant_fails_the_first_task_at_once_names_the_field_and_starts_no_spark(
+def test_a_conf_that_cannot_be_meant_fails_one_task_at_once_names_the_field_and_starts_no_spark(
     stage: Stage, capsys: pytest.CaptureFixture[str], conf: dict[str, object], names: tuple[str, ...]
 ) -> None:
     stage.set_up(retries=2)
@@ -399,9 +399,10 @@ def test_a_conf_that_cannot_be_meant_fails_the_first_task_at_once_names_the_fiel
     stage.patch.delitem(FormatChecker.checkers, "date-time")  # Airflow then takes any text as an instant; see the next test
     run = stage.run(conf)
     assert run.state == "failed"
-    assert (run.tasks.pop("discover"), run.tasks.pop("outcome")) == ("failed", "failed")
-    assert set(run.tasks.values()) == {"upstream_failed"}
-    assert run.tries["discover"] == 1, "another try would say the same"
+    assert (run.tasks.pop("discover"), run.tasks.pop("outcome")) == ("success", "failed")
+    assert set(run.tasks.values()) == {"skipped"}
+    assert (run.tries["discover"], run.tries["outcome"]) == (1, 1), "another try would say the same"
+    assert [one.text for one in stage.ledger.findings("shop")] == [], "nobody is called for a wrong request"
     said = re.split(r"\n\d{4}-", capsys.readouterr().out.partition("AirflowFailException: ")[2])[0]  # up to the next line of the log
     assert [name for name in names if name not in said] == [], said
     assert (stage.calls(), stage.statuses(run), list((stage.folder / "lake").glob("*"))) == ([], {}, [])

@@ -13,12 +13,16 @@ from cdc_ops.cli import app
 from cdc_ops.cli.commands.verify import TableVerifier
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.pipeline.receivers import AlertKind
+from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.lake.diff.comparison import TableComparison
 from cdc_ops.sources.base import JdbcRead, open_source
+from cdc_ops.state.sql import open_reader
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.planning.reconcile import plan_verification
+from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.table.source_table import read_source_table
 from cdc_ops.steps.verify import verify
 from tests.world import ORDERS, World, request
@@ -96,6 +100,10 @@ class HereSpark(LocalSpark):
         return self._world.execute(job)
 
 
+def _done(report: RunReport) -> None:
+    assert not report.failures, [str(failure.error) for failure in report.failures]
+
+
 def test_what_differs_is_repaired_in_one_operation_that_reads_little_and_leaves_the_watermark(world: World) -> None:
     many = f"SELECT seq FROM seq_1_to_{ROWS} WHERE seq BETWEEN 1000 AND 1010"
     world.sql("DELETE FROM orders WHERE id = 5", f"UPDATE orders SET amount = 1, updated_at = '2020-01-01' WHERE id IN ({many})")
@@ -128,6 +136,26 @@ def test_a_repair_deletes_no_more_than_a_reconcile_may_and_says_what_is_left(wor
     assert (found["repair"]["equal"], found["repair"]["left"]["only_in_lake"]) == (False, ROWS - 2000)
     assert len(world.lake("orders", "id")) == ROWS
     assert world.wrong() == [AlertKind.DELETES, AlertKind.VERIFICATION], "the failure of the run is said once"
+    with open_reader(world.ledger) as reader:
+        [asked] = [run.asks for run in reader.history("shop", world.name("orders")) if run.asks]
+    assert (asked.deletes, bool(asked.keys)) == (ROWS - 2000, True)
+    world.run()
+    assert world.wrong() == [AlertKind.DELETES, AlertKind.VERIFICATION], "an increment compares nothing"
+    _done(world.run(kind=RunKind.RECONCILE, tables=(str(world.name("orders")),), accept_deletes=ROWS))
+    assert world.wrong() == [], "it was of keys, and so was what differed"
+
+
+@pytest.mark.parametrize(
+    "parts", [{"kind": RunKind.RECONCILE, "strength": CompareLevel.ROWS}, {"kind": RunKind.RESYNC, "mode": ResyncMode.FULL}]
+)
+def test_a_difference_is_over_when_a_later_run_has_made_the_table_equal(world: World, parts: dict[str, Any]) -> None:
+    world.sql("UPDATE orders SET amount = 4, updated_at = '2020-01-01' WHERE id IN (5, 1005)")
+    assert not repaired(world, repair=False)["equal"]
+    _done(world.run(kind=RunKind.RECONCILE))
+    assert world.wrong() == [AlertKind.VERIFICATION], "the same keys say nothing of values"
+    _done(world.run(**parts))
+    assert world.wrong() == []
+    assert repaired(world, repair=False)["equal"], "so it is"
 
 
 PIPELINES = """\

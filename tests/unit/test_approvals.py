@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision, asked_by, asks
+from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision, asked_by, asks, is_same_question
 from cdc_ops.core.archive.completeness import gap_error
 from cdc_ops.core.archive.offsets import Gap
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
@@ -21,9 +21,9 @@ from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.run_cost import UNKNOWN, CostBasis, MaxCost, PlannedCost, RunCost, figure
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import CostRefusedError, DeletesRefusedError, NullKeyError, SchemaChangedError, from_payload
+from cdc_ops.errors import CdcError, CostRefusedError, DeletesRefusedError, NullKeyError, SchemaChangedError, from_payload
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
-from cdc_ops.steps.approvals import answer, approved_request, ask, question_of, withdraw
+from cdc_ops.steps.approvals import answer, approved_request, ask, not_refused_before, question_of, refusal_of, refused_text, withdraw
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.cost import check_table_cost
 from cdc_ops.steps.runs.table_groups import record_failure
@@ -295,3 +295,102 @@ def test_the_second_try_has_the_options_of_the_first_also_where_all_rows_are_rea
     assert not approved_request(store, accepting, config(QUIET)).accept_server, "a full resync settles which server it is"
     reconcile = replace(request("r1"), strength=CompareLevel.ROWS, tables=("shop.quiet",), accept_deletes=5).checked()
     assert approved_request(store, reconcile, config(QUIET)).mode is ResyncMode.FULL
+
+
+def scheduled(run_id: str) -> RunRequest:
+    return RunRequest(run_id=run_id, trigger="scheduled", holder=run_id, kind=RunKind.RECONCILE)
+
+
+def refused_in(context: Context, run: RunRequest, error: CdcError, table: TableName = ORDERS) -> tuple[ApprovalRecord, ...]:
+    """The questions of a run whose table was refused."""
+    record_failure(context, run, config(table), error)
+    return ask(context, run, (config(table),))
+
+
+def deleting(keys: str, deletes: int = 70, rows: int = 100) -> CdcError:
+    asked = Asked(decision=Decision.DELETES, deletes=deletes, rows=rows, keys=keys)
+    return DeletesRefusedError(f"The comparison would delete {deletes} of {rows} rows.", next="cdc-ops reconcile").asking(asks(asked))
+
+
+def test_what_somebody_has_refused_is_not_asked_again_until_other_rows_would_go_or_somebody_asks(
+    context: Context, store: SqlStateStore
+) -> None:
+    [first] = refused_in(context, scheduled("r1"), deleting("a"))
+    answer(store, first, ApprovalStatus.REFUSED, "ann")
+    [line] = store.table_runs("shop", run_id="r1")
+    assert refusal_of(context, scheduled("r1"), line) is None, "the run that was refused ends with the error"
+    assert refused_in(context, scheduled("r2"), deleting("a", rows=105)) == (), "the table has grown; the same rows would go"
+    [line] = store.table_runs("shop", run_id="r2")
+    refusal = refusal_of(context, scheduled("r2"), line)
+    assert refusal == store.approvals("shop", ORDERS)[0]
+    assert "refused by ann" in refused_text(refusal)
+    said: list[str] = []
+    assert not_refused_before(context, scheduled("r2"), {"shop.orders": deleting("a")}, said.append) == {}
+    assert "refused by ann" in said[0]
+    others = {"shop.orders": deleting("b"), "shop.items": deleting("a"), "shop.quiet": NullKeyError("no key")}
+    assert not_refused_before(context, scheduled("r2"), others, pytest.fail) == others
+    assert refusal_of(context, request("r2"), line) is None, "somebody has asked for the run"
+    assert len(refused_in(context, scheduled("r3"), deleting("b"))) == 1
+    assert len(refused_in(context, scheduled("r4"), deleting("a"), ITEMS)) == 1
+    assert len(refused_in(context, request("r5"), deleting("a"), QUIET)) == 1
+
+
+def test_nothing_is_remembered_of_what_the_pipeline_does_not_ask_about(context: Context, store: SqlStateStore) -> None:
+    [first] = refused_in(context, scheduled("r1"), deleting("a"))
+    answer(store, first, ApprovalStatus.REFUSED, "ann")
+    asks_nothing = replace(context, pipeline=replace(context.pipeline, airflow=AirflowSettings()))
+    errors = {"shop.orders": deleting("a")}
+    assert not_refused_before(asks_nothing, scheduled("r2"), errors, pytest.fail) == errors
+
+
+def test_the_last_answer_counts_and_silence_is_none(context: Context, store: SqlStateStore) -> None:
+    for number, (status, asked_again) in enumerate(
+        (
+            (ApprovalStatus.REFUSED, False),
+            (ApprovalStatus.TIMED_OUT, False),
+            (ApprovalStatus.WITHDRAWN, False),
+            (ApprovalStatus.GRANTED, True),
+        )
+    ):
+        [question] = refused_in(context, request(f"by hand {number}"), deleting("a"))
+        store.answer_approval(question.approval_id, status, "ann")
+        record_failure(context, scheduled(f"s{number}"), config(ORDERS), deleting("a"))
+        found = ask(context, scheduled(f"s{number}"), (config(ORDERS),), has_ended=lambda _: True)
+        assert bool(found) == asked_again, status
+
+
+def test_a_refusal_without_a_digest_of_its_rows_covers_no_other_run(context: Context, store: SqlStateStore) -> None:
+    [first] = refused_in(context, scheduled("r1"), deleting(""))
+    answer(store, first, ApprovalStatus.REFUSED, "ann")
+    assert len(refused_in(context, scheduled("r2"), deleting(""))) == 1, "nobody can tell whether these are the same rows"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "texts", "same"),
+    [
+        (Asked(decision=Decision.GAP, gaps=("a", "b")), Asked(decision=Decision.GAP, gaps=("a", "b")), ("x", "y"), True),
+        (Asked(decision=Decision.GAP, gaps=("a",)), Asked(decision=Decision.GAP, gaps=("a", "b")), ("x", "x"), False),
+        (Asked(decision=Decision.COLUMNS), Asked(decision=Decision.COLUMNS), ("column a is gone", "column a is gone"), True),
+        (Asked(decision=Decision.COLUMNS), Asked(decision=Decision.COLUMNS), ("column a is gone", "column b is gone"), False),
+        (Asked(decision=Decision.COLUMNS), Asked(decision=Decision.GAP), ("x", "x"), False),
+        (ASKED, ASKED, ("x", "x"), False),
+        (replace(ASKED, keys="1"), replace(ASKED, keys="1"), ("x", "y"), True),
+        (replace(ASKED, keys="1"), replace(ASKED, keys="2"), ("x", "x"), False),
+        (replace(ASKED, keys="1"), replace(ASKED, keys="1", deletes=71), ("x", "x"), False),
+    ],
+)
+def test_a_question_is_the_same_if_it_is_about_the_same_rows_gaps_or_columns(
+    store: SqlStateStore, before: Asked, now: Asked, texts: tuple[str, str], same: bool
+) -> None:
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    place = {"approval_id": "q", "pipeline": "shop", "table": ORDERS, "run_id": "r1", "asked_at": noon, "expires_at": noon}
+    record = ApprovalRecord(asked=before, text=texts[0], **place)  # type: ignore[arg-type]
+    assert is_same_question(record, now, texts[1]) == same
+
+
+def test_a_grant_that_an_earlier_run_is_about_to_use_is_not_asked_for_again(context: Context, store: SqlStateStore) -> None:
+    [first] = refused_in(context, scheduled("r1"), deleting("a"))
+    answer(store, first, ApprovalStatus.GRANTED, "ann")
+    assert refused_in(context, scheduled("r2"), deleting("a")) == ()
+    record_failure(context, scheduled("r3"), config(ORDERS), deleting("a"))
+    assert len(ask(context, scheduled("r3"), (config(ORDERS),), has_ended=lambda run_id: run_id == "r1")) == 1, "that run is over"

@@ -1,12 +1,14 @@
 """commit, without Spark: what a run says of operations that another attempt has committed, or whose report is lost."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
@@ -19,11 +21,12 @@ from cdc_ops.core.operation.run_request import RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
-from cdc_ops.errors import LakeConflictError, LeaseHeldError
+from cdc_ops.errors import CdcError, DeletesRefusedError, LakeConflictError, LeaseHeldError
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
+from cdc_ops.steps.reporting.findings import note_verification
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group
 from tests.lake_case import PIPELINE, TABLE, Case
 from tests.operations import made, with_fields
@@ -60,7 +63,7 @@ class Shop:
         self, *operations: OperationResult, error: Exception | None = None, lost: bool = False
     ) -> tuple[TableRun | None, list[TableFailure]]:
         """The commit step of a run."""
-        payload = error.to_payload() if isinstance(error, LakeConflictError) else None
+        payload = error.to_payload() if isinstance(error, CdcError) else None
         table = TableResult(table=TABLE, operations=operations, error=payload, retryable=True)
         result = StepResult(step="sync", run_id="run", tables=(table,), started_at=NOON, finished_at=NOON)  # type: ignore[arg-type]
         runs, failures = commit_group(self.context, REQUEST, (self.config,), None if lost else result)
@@ -78,8 +81,14 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
+    with opened_shop(tmp_path, kind=OperationKind.INCREMENT) as shop:
+        yield shop
+
+
+@contextmanager
+def opened_shop(tmp_path: Path, **parts: object) -> Iterator[Shop]:
     case = Case(root=str(tmp_path))
-    operation = with_fields(case.operation(1), kind=OperationKind.INCREMENT, run_id="run")
+    operation = with_fields(case.operation(1), run_id="run", **parts)
     pipeline = Pipeline(
         name=PIPELINE,
         source=SourceConfig(kind=SourceKind.MYSQL, connection="c"),
@@ -238,3 +247,28 @@ def test_a_silent_run_of_which_the_ledger_has_lost_the_line_is_silent_about_what
     shop.commit_in_lake()
     [settled], _ = commit_group(shop.context, silent, (shop.config,), None)
     assert (settled.status, settled.silent) == (TableRunStatus.COMMITTED, is_silent)
+
+
+@pytest.mark.parametrize(("mode", "left"), [(ApplyMode.OVERWRITE, 0), (ApplyMode.MERGE, 1)])
+def test_a_commit_that_replaces_the_table_ends_what_a_verification_has_found(tmp_path: Path, mode: ApplyMode, left: int) -> None:
+    with opened_shop(tmp_path, kind=OperationKind.RESYNC, mode=mode) as shop:
+        note_verification(shop.store, PIPELINE, TABLE, "3 missing in the lake")
+        planned = made(
+            TableRun, pipeline=PIPELINE, table=TABLE, run_id="run", trigger="cli", kind=OperationKind.RESYNC,
+            status=TableRunStatus.PLANNED, started_at=shop.store.now() + timedelta(seconds=1),
+        )  # fmt: skip
+        shop.store.record(planned)
+        _, failures = shop.settle(error=LakeConflictError("Somebody else committed"))
+        assert (len(failures), len(shop.store.findings(PIPELINE))) == (1, 1), "nothing is committed yet"
+        shop.commit_in_lake()
+        run, _ = shop.settle(shop.done(Outcome.APPLIED))
+        assert run is not None
+        assert run.status is TableRunStatus.COMMITTED
+        assert len(shop.store.findings(PIPELINE)) == left
+
+
+def test_who_sees_the_line_of_refused_deletes_sees_the_refusal_too(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(shop.store, "record", lambda run: seen.append(len(shop.store.findings(PIPELINE))))
+    shop.settle(error=DeletesRefusedError("900 deletes"))
+    assert seen == [1], "alerts would tell of a failure, and then that it is over"

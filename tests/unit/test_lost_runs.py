@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.alerts.conditions import Condition, read_conditions
+from cdc_ops.alerts.conditions import read_conditions
+from cdc_ops.alerts.words import Condition
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.run_request import RunRequest

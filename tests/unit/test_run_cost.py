@@ -334,7 +334,7 @@ def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(
     from unittest.mock import Mock
 
     noted: list[str] = []
-    monkeypatch.setattr("cdc_ops.steps.reporting.findings.note_failed_run", lambda store, name, run_id, why="": noted.append(why))
+    monkeypatch.setattr("cdc_ops.steps.reporting.findings.note_failed_run", lambda store, name, run, why="", **_: noted.append(why))
     runs: list[bool] = []
     asked: list[str] = []
 

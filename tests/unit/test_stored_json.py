@@ -67,14 +67,15 @@ STORED_RUN: Final = (
     '{"changes":[],"declared":false,"lacking":[],"rows":0,"statements":[],"undeclared":[],"unmapped":[]},"deleted":1,"inserted":5,'
     '"nulled":{"columns":[],"counted":true},"quarantined":1,"read":8,"reread":[],"unknown":{"records":0,"shown":[],"tables":0},'
     '"updated":2},"delta_version":7,"files":4,"finished_at":"2026-01-05T12:01:00+00:00",'
-    '"fresh_at":"2026-01-05T12:00:00+00:00","held_by":"transaction 7","kind":"increment","late_rows":2,"max_commit_lag":90.5,'
+    '"fresh_at":"2026-01-05T12:00:00+00:00","held_by":"transaction 7","kind":"increment",'
+    '"late_rows":2,"max_commit_lag":90.5,'
     '"max_lag":null,"message":"1 record is in quarantine","missing":{"gaps":['
     '{"after_file":"","before_file":"","high":[6],"low":[4],"reason":"","stream":"orders-0"}'
     '],"healing":false},"note":"operation 3 was committed by another attempt","op_seq":3,"phases":[{"phase":"merge","seconds":1.5}],'
     '"pipeline":"shop","run_id":"r1","schema_changes":["column price added"],"silent":false,"size_bytes":9000,'
     '"started_at":"2026-01-05T12:00:00+00:00",'
     '"status":"committed","table":{"name":"orders","schema":"shop"},"told_before":6,"trigger":"scheduled","warnings":["no index on '
-    'updated_at"],"window":{"high":{"parts":["9"]},"low":{"parts":["1"]}}}'
+    'updated_at"],"window":{"high":{"parts":["9"]},"low":{"parts":["1"]}},"wrong_request":false}'
 )
 
 FIRST_RUN: Final = made(TableRun, **IDENTITY, trigger="cli", status=TableRunStatus.FAILED, started_at=NOON, message="No space left")

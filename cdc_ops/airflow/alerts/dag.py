@@ -4,27 +4,29 @@ It needs no other DAG to run, and reads the pipeline files when it runs: their D
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, CronTriggerTimetable, task
+from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from cdc_ops.airflow.alerts.channels import find_channel
-from cdc_ops.airflow.alerts.run_end import log_telling
+from cdc_ops.airflow.alerts.run_end import airflow_host, log_telling
 from cdc_ops.airflow.connections import ledger_url
 from cdc_ops.airflow.exceptions import translated
-from cdc_ops.alerts.conditions import Condition
+from cdc_ops.alerts.host import Host
 from cdc_ops.alerts.messages import condition_text
+from cdc_ops.alerts.space import places_of
 from cdc_ops.alerts.tell import tell
+from cdc_ops.alerts.words import Condition
 from cdc_ops.config.loading import read_folder
 from cdc_ops.core.pipeline.pipeline import Pipeline
-from cdc_ops.errors import CdcError
+from cdc_ops.errors import CdcError, LedgerUnavailableError
 from cdc_ops.state.base import StateStore
-from cdc_ops.state.sql import open_store
+from cdc_ops.state.sql import open_reader, open_store
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +35,12 @@ ALERTS_DAG: Final = "cdc-ops-alerts"
 EVERY: Final = timedelta(minutes=5)
 
 _DOC: Final = """\
-Looks at the ledger and tells the receivers in `notify` of each pipeline what is wrong: failures, tables further behind than `max_lag`, and
-so on. It connects to no source and starts no Spark. Keep it unpaused: it is what notices that another DAG is paused.
+Looks at the ledger and tells the receivers in `notify` of each pipeline what is wrong: failures, tables further behind than `max_lag`,
+questions that wait, and so on. It connects to no source and starts no Spark. Keep it unpaused: it is what notices that another DAG is
+paused. A run that is still at work is judged when it has ended.
 
-A run fails if a receiver was not told, if a pipeline file cannot be used, or if something is wrong in a pipeline without `notify` but with
-a `max_lag`. It does not look at pipelines with neither.
+A run fails if there is no ledger, if a receiver was not told, if a pipeline file cannot be used, or if something is wrong in a pipeline
+without `notify` but with a `max_lag`. It does not look at pipelines with neither.
 """
 
 
@@ -63,8 +66,9 @@ def build_alerts_dag(folder: str | Path, dag_id: str = ALERTS_DAG, **options: An
         @task(task_id="look")
         def look() -> None:
             """Tells the receivers of all pipelines what they have not been told."""
+            instance = get_current_context()["ti"]
             with translated(), _opened() as store:
-                if problems := list(problems_of(folder, store)):
+                if problems := list(problems_of(folder, store, lambda pipeline: _host(pipeline, instance))):
                     raise AirflowFailException("\n".join(problems))
 
         look()
@@ -73,21 +77,34 @@ def build_alerts_dag(folder: str | Path, dag_id: str = ALERTS_DAG, **options: An
 
 @contextmanager
 def _opened() -> Iterator[StateStore]:
-    store = open_store(ledger_url())
+    url = ledger_url()
+    with open_reader(url) as reader, suppress(LedgerUnavailableError):  # one that waits to be upgraded is upgraded when it is opened
+        reader.required()  # a store would make a ledger where none is, in which nothing is wrong
+    store = open_store(url)
     try:
         yield store
     finally:
         store.close()
 
 
-def problems_of(folder: str | Path, store: StateStore) -> Iterator[str]:
-    """Looks at each pipeline, and yields what the task fails for: one pipeline does not keep the others from being looked at."""
+def _host(pipeline: Pipeline, instance: Any) -> Host:
+    return airflow_host(pipeline, instance, places=places_of(pipeline, ledger_url()))
+
+
+def problems_of(folder: str | Path, store: StateStore, host_of: Callable[[Pipeline], Host]) -> Iterator[str]:
+    """Looks at each pipeline, and yields what the task fails for: one pipeline does not keep the others from being looked at.
+
+    Args:
+        folder: With the pipeline files.
+        store: The ledger.
+        host_of: What is known of a pipeline besides the ledger.
+    """
     contents = read_folder(folder)
     for pipeline in contents.pipelines:
         if not wants_alerts(pipeline):
             continue
         try:
-            done = tell(pipeline, store, find_channel)
+            done = tell(pipeline, store, find_channel, host_of(pipeline))
         except CdcError as error:
             yield f"pipeline {pipeline.name}: {error}"
             continue

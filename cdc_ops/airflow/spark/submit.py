@@ -34,6 +34,7 @@ from cdc_ops.lake.spark.class_archive import NOTHING, ArchiveUse, archive_use
 from cdc_ops.lake.spark.conf import store_conf
 from cdc_ops.lake.spark.jvm_options import driver_conf
 from cdc_ops.state.lease import Lease
+from cdc_ops.steps.approvals import not_refused_before
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import build_job
 from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
@@ -121,7 +122,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             path = task.journal.result_path(self.step, task.attempt)
             result = self._submit(context, task, build_job(task.context, task.request, self.step, operations, path), leases)
             record_progress(task, self.step, result)
-            errors |= result.errors
+            errors |= not_refused_before(task.context, task.request, result.errors, self.log.warning)
         elif not errors:
             self.log.info("Nothing to do for %s, so Spark does not start.", ", ".join(named(task.configs)))
         if errors:

@@ -15,6 +15,7 @@ from cdc_ops.config.settings import load_settings
 
 if TYPE_CHECKING:
     from cdc_ops.alerts.channels import Channel
+    from cdc_ops.alerts.host import Host
     from cdc_ops.alerts.tell import Telling
     from cdc_ops.core.pipeline.pipeline import Pipeline
     from cdc_ops.core.pipeline.receivers import Receiver
@@ -30,8 +31,9 @@ def alerts(
 ) -> None:
     """Say what is wrong by the ledger: failures, tables behind their max_lag, gaps, refused deletes, failed verifications, alerts of runs.
 
-    Connects to no source and starts no Spark, so it also notices what no run can tell: a paused DAG, a cron job that has stopped. Exits
-    with 5 if something needs somebody, with 6 if a receiver was not told, and with 0 else; for cron and Kubernetes jobs.
+    Connects to no source and starts no Spark, so it also notices what no run can tell: a paused DAG, a cron job that has stopped, a
+    question that waits in Airflow, a disk of this machine that is nearly full. Exits with 5 if something needs somebody, with 6 if a
+    receiver was not told, and with 0 else; for cron and Kubernetes jobs.
     """
     with guarded(as_json):
         chosen = chosen_pipelines(folder, pipeline or [])
@@ -52,7 +54,7 @@ def _look(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Telling]]":
     from cdc_ops.alerts.tell import Telling
 
     with ledger_reader() as reader:
-        return [(pipeline.name, Telling(conditions=read_conditions(reader, pipeline))) for pipeline in pipelines]
+        return [(pipeline.name, Telling(conditions=read_conditions(reader, pipeline, _host(pipeline)))) for pipeline in pipelines]
 
 
 def _tell(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Telling]]":
@@ -62,7 +64,15 @@ def _tell(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Telling]]":
     with ledger_reader():
         pass  # a store would make a ledger where none is, in which nothing is wrong
     with open_store(load_settings(os.environ).ledger) as store:
-        return [(pipeline.name, tell(pipeline, store, find_channel)) for pipeline in pipelines]
+        return [(pipeline.name, tell(pipeline, store, find_channel, _host(pipeline))) for pipeline in pipelines]
+
+
+def _host(pipeline: "Pipeline") -> "Host":
+    """Returns what this process knows: its disks, and nothing of Airflow's runs."""
+    from cdc_ops.alerts.host import Host
+    from cdc_ops.alerts.space import places_of
+
+    return Host(places=places_of(pipeline, load_settings(os.environ).ledger))
 
 
 def find_channel(receiver: "Receiver") -> "Channel | None":

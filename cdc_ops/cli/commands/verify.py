@@ -135,9 +135,11 @@ class TableVerifier:
         found = document["repair"]["left"] if "repair" in document else document
         equal = document["equal"] or ("repair" in document and document["repair"]["equal"])
         counts = {"only_in_source": "missing in the lake", "only_in_lake": "in the lake only", "different": "different"}
+        counts |= {"duplicates": "duplicate"}
         told = ", ".join(f"{found[field]:,} {text}" for field, text in counts.items() if found[field])
-        text = "" if equal else f"Source and lake differ in {config.table}. Rows: {told or 'only duplicates'}."
-        note_verification(self.context.store, config.pipeline, config.table, text)
+        text = "" if equal else f"Source and lake differ in {config.table}. Rows: {told}."
+        kinds = {"values": bool(found["different"]), "duplicates": bool(found["duplicates"])}
+        note_verification(self.context.store, config.pipeline, config.table, text, **kinds)
 
     def _repair(self, config: "TableConfig", scope: "BucketSelection") -> dict[str, Any]:
         """Lets an operation read the part that differs, and compares that part again."""

@@ -9,10 +9,12 @@ from cdc_ops.core.approvals import Approval, Decision
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.run_cost import RunCost
-from cdc_ops.errors import RequestError
+from cdc_ops.errors import CdcError, CostRefusedError, RequestError
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 _OF_RECONCILE_DAG: Final = "reconcile__"
+_BY_PEOPLE: Final = ("manual", "backfill", "cli")
+"""Triggers behind which somebody stands who sees what comes of it, and may have meant something else."""
 
 
 def ledger_run_id(run_id: str, *, reconcile_dag: bool) -> str:
@@ -37,6 +39,16 @@ def airflow_run_id(run_id: str) -> tuple[str, bool]:
     (('manual__1', True), ('manual__1', False))
     """
     return run_id.removeprefix(_OF_RECONCILE_DAG), run_id.startswith(_OF_RECONCILE_DAG)
+
+
+def is_wrong_request(trigger: str, error: CdcError) -> bool:
+    """True if somebody has asked for what cannot be done, such as a table that there is not: that is no failure of a table or a pipeline.
+
+    Args:
+        trigger: Who asked for the run, as its record has it.
+        error: Why it failed.
+    """
+    return trigger in _BY_PEOPLE and isinstance(error, RequestError) and not isinstance(error, CostRefusedError)
 
 
 class RunKind(enum.StrEnum):
@@ -133,6 +145,15 @@ class RunRequest:
     def replaces_table(self) -> bool:
         """True if the request replaces the whole table."""
         return self.mode is ResyncMode.FULL or (self.mode is ResyncMode.REPLAY and self.since is None)
+
+    @property
+    def is_by_hand(self) -> bool:
+        """True if a person has asked for the run: no schedule, event or other DAG has."""
+        return self.trigger in _BY_PEOPLE
+
+    def is_wrong_by(self, error: CdcError) -> bool:
+        """True if it failed with an error because somebody has asked for what cannot be done; see `is_wrong_request`."""
+        return is_wrong_request(self.trigger, error)
 
     def checked(self) -> "RunRequest":
         """Returns the request itself.

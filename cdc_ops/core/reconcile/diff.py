@@ -7,7 +7,7 @@ depend on the order of rows; the texts are made to be the same on both sides (`c
 import enum
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,7 +69,7 @@ class DeleteGuard:
         """True if it is what was granted: no row more, and no larger a part of the table, but for what it has lost in daily work."""
         return deletes <= self.approved and 10 * deletes * self.approved_of <= 11 * self.approved * rows
 
-    def check(self, deletes: int, rows: int, samples: Iterable[str], *, pipeline: str, table: str) -> None:
+    def check(self, deletes: int, rows: int, samples: Iterable[str], *, pipeline: str, table: str, digest: Callable[[], str] = str) -> None:
         """Checks the number of deletes before anything is written.
 
         Args:
@@ -77,6 +77,7 @@ class DeleteGuard:
             rows: Rows of the Delta table.
             samples: Some of their keys.
             pipeline, table: For the command that accepts them.
+            digest: Returns a digest of all their keys, by which the same question is known again; "" if they have none.
 
         Raises:
             DeletesRefusedError: more rows would be deleted than the limit allows.
@@ -95,7 +96,7 @@ class DeleteGuard:
             next="Check at the source whether these rows were deleted on purpose: an emptied or half-loaded table looks the same. If so:\n"
             f"        cdc-ops reconcile --pipeline {pipeline} --table {table} --accept-deletes {share}%\n"
             "        (or a number of rows). If every run deletes as many, raise the limits in the pipeline file.",
-        ).asking(asks(Asked(decision=Decision.DELETES, deletes=deletes, rows=rows)))
+        ).asking(asks(Asked(decision=Decision.DELETES, deletes=deletes, rows=rows, keys=digest())))
 
 
 def enough_percent(deletes: int, rows: int) -> int:

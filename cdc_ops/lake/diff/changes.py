@@ -50,6 +50,13 @@ class Changes:
         gone = self.rows.where(F.col(DELETED)).select(*columns).limit(SAMPLES).collect()
         return [", ".join(str(value) for value in row) for row in gone]
 
+    def digest(self, keys: tuple[str, ...]) -> str:
+        """Returns a digest of the keys to be deleted, which does not depend on their order."""
+        key = F.to_json(F.array(*(F.col(quoted(name)).cast("string") for name in keys)))
+        total = F.sum(F.xxhash64(key).cast("decimal(20,0)")).alias("total")
+        [row] = self.rows.where(F.col(DELETED)).select(total).collect()
+        return "" if row["total"] is None else str(row["total"])
+
 
 def find_changes(spark: SparkSession, operation: Operation, batch: DataFrame, lake: DataFrame, folder: str) -> Changes:
     """Compares a batch with the same part of the table.

@@ -49,9 +49,10 @@ class SqlAlertStore(SqlAlertReader, AlertStore):
         with self._database.write() as connection:
             _put(connection, finding)
 
-    def drop_findings(self: "_Reading", pipeline: str, table: TableName | None, kind: AlertKind) -> None:
+    def drop_findings(self: "_Reading", pipeline: str, table: TableName | None, kind: AlertKind, *, detail: str | None = None) -> None:
         """See `AlertStore`. Nothing is locked where there is none."""
         mine = and_(*(findings.c[name] == value for name, value in _place(pipeline, table).items()), findings.c.kind == kind.value)
+        mine = mine if detail is None else and_(mine, findings.c.detail == detail)
         if self._read(lambda connection: connection.scalar(select(findings.c.kind).where(mine).limit(1)), None) is None:
             return
         with self._database.write() as connection:

@@ -58,7 +58,8 @@ def _differences(request: BatchRequest, compare: CompareSpec) -> Batch | None:
     if not changes.count:
         return None
     if changes.deletes:
-        guard(changes.deletes, stored.count(), changes.samples(request.operation.source_keys))
+        names = request.operation.source_keys
+        guard(changes.deletes, stored.count(), changes.samples(names), digest=partial(changes.digest, names))
     batch = replace(landed, rows=changes.rows, plan=replace(landed.plan, prune=changes.key_ranges, deleted_flag=DELETED))
     if not apply.deleted_column:
         return batch

@@ -237,6 +237,7 @@ def record_failure(context: Context, request: RunRequest, config: TableConfig, e
         cost=opened.cost if opened else None,
         max_lag=config.settings.load.max_lag or None,
         asks=asked_by(error),
+        wrong_request=request.is_wrong_by(error),
     )
     context.store.record(line)
     return line
