@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -184,14 +184,38 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         readers=ConnectionLimit(spec.source.max_connections, say),
         readings=SharedScans(spark, spec.operations, uuid.uuid4().hex[:12], say, spec.known),
     )
-    try:
-        with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool, interrupting(spark):
-            tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
-    finally:
-        guarded.close()
-        context.readings.close()
+    with _closed_behind(guarded.close, context.readings.close), _tables_side_by_side() as pool, interrupting(spark):
+        tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
     seconds = round(time.monotonic() - began, 3)
     return StepResult(step=spec.step, run_id=spec.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC), seconds=seconds)
+
+
+@contextmanager
+def _tables_side_by_side() -> Iterator[ThreadPoolExecutor]:
+    """Yields the threads in which tables are worked on; a process that is told to end waits for none of them."""
+    pool, waits = ThreadPoolExecutor(max_workers=PARALLEL_TABLES), True
+    try:
+        yield pool
+    except KeyboardInterrupt:
+        waits = False
+        raise
+    finally:
+        pool.shutdown(wait=waits, cancel_futures=not waits)
+
+
+@contextmanager
+def _closed_behind(*close: Callable[[], None]) -> Iterator[None]:
+    """Closes what the work has used. If the process is told to end, threads may still use it: what cannot be closed then stays."""
+    told_to_end = False
+    try:
+        yield
+    except KeyboardInterrupt:
+        told_to_end = True
+        raise
+    finally:
+        for one in close:
+            with suppress(Exception) if told_to_end else nullcontext():
+                one()
 
 
 def _folders(spec: JobSpec) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def verify(
     """
     documents: list[dict[str, Any]] = []
     stopped: dict[str, CdcError] = {}
-    with guarded(as_json):
+    with guarded(as_json, lambda: _stopped(len(documents), repair=repair)):
         request = new_request(tables=tuple(table or ()))
         pipelines = chosen_pipelines(folder, pipeline or [])
         for chosen in pipelines:
@@ -67,7 +67,8 @@ def verify(
                 LocalSpark(chosen, say) as spark,
             ):
                 verifier = TableVerifier(context=context, source=source, spark=spark, say=say)
-                documents += [verifier.compare(config, repair=repair) for config in _tables(context, source, request)]
+                for config in _tables(context, source, request):
+                    documents.append(verifier.compare(config, repair=repair))
     failed = [{"pipeline": name, **_failed(error)} for name, error in stopped.items()]
     if as_json:
         render.print_json([*documents, *failed])
@@ -75,6 +76,12 @@ def verify(
         print_verification(documents)
     if code := _exit_code([*documents, *failed]):
         raise typer.Exit(code)
+
+
+def _stopped(compared: int, *, repair: bool) -> str:
+    """Says what it means for the data that the command was ended."""
+    changed = "What a repair had begun is planned, and the next run finishes it." if repair else "No table was changed."
+    return f"{compared:,} {'table was' if compared == 1 else 'tables were'} compared before. {changed}"
 
 
 def _tables(context: "Context", source: "Source", request: RunRequest) -> "tuple[TableConfig, ...]":

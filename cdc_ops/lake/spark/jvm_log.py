@@ -6,6 +6,7 @@ secrets out, and keeps the file small. Under spark-submit the JVM is older than 
 """
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -34,6 +35,8 @@ _TAIL: Final = 12
 _LONGEST_LINE: Final = 300
 _OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _PATIENCE: Final = 5.0
+_LAST_PATIENCE: Final = 1.0
+"""Seconds in which a JVM that was killed is gone; it stays only where the system keeps it, in a store that does not answer."""
 
 
 class JvmLog:
@@ -82,7 +85,9 @@ class JvmLog:
         copy = threading.Thread(target=self._copy, args=(reading, file), name="jvm-log", daemon=True)
         copy.start()
         try:
-            gateway = launch_gateway(spark_conf, {"stdout": writing, "stderr": writing})  # type: ignore[no-untyped-call]
+            # A session of its own: what a terminal or a supervisor sends to the group is for this process, which ends the JVM itself.
+            options = {"stdout": writing, "stderr": writing, "start_new_session": True}
+            gateway = launch_gateway(spark_conf, options)  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError) as error:
             os.close(writing)
             copy.join(_PATIENCE)
@@ -127,6 +132,38 @@ class JvmLog:
             process.kill()
             process.wait()
             return False
+
+    @classmethod
+    def signal_jvm(cls, number: signal.Signals) -> None:
+        """Sends a signal to the JVM that this process has started here, and to its children; any thread may do that at any time."""
+        process = cls._own_process()
+        if process is not None and process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+
+    @classmethod
+    def quit_jvm(cls, patience: float) -> bool:
+        """Ends the JVM that this process has started here, whatever it does: it is told to, and killed if it takes too long.
+
+        Args:
+            patience: Seconds after which it is killed.
+
+        Returns:
+            True if it is certain that the JVM has ended, so that nothing is committed any more.
+        """
+        process = cls._own_process()
+        if process is None:
+            return False
+        for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, _LAST_PATIENCE)):
+            cls.signal_jvm(number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+                return True
+        return False
+
+    @classmethod
+    def _own_process(cls) -> "subprocess.Popen[bytes] | None":
+        return getattr(SparkContext._gateway, "proc", None) if cls._running is not None else None
 
     def _open(self) -> IO[bytes]:
         try:
