@@ -7,6 +7,7 @@ A second one ends the process at once. Where SIGINT was ignored from the start, 
 """
 
 import json
+import logging
 import os
 import select
 import shlex
@@ -125,6 +126,9 @@ def handled(show: Callable[[CdcError, bool], None]) -> Iterator[None]:
         yield
     except (SystemExit, KeyboardInterrupt) as error:
         if not requested() and not isinstance(error, KeyboardInterrupt):
+            for number in _NAMES:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    signal.signal(number, signal.SIG_DFL)  # all is done and said; what is left is to close
             raise
         _end(by(error), show)
     except Exception as error:
@@ -150,7 +154,13 @@ def _raise(number: int, frame: FrameType | None) -> None:
     _stop.by = _stop.by or _NAMES[signal.Signals(number)]
     if not _stop.raised:
         _stop.raised = True
+        _hush()
         raise Stopped(_stop.by)
+
+
+def _hush() -> None:
+    """Ends all logging: py4j has a traceback for each call that a signal, or the end of the JVM, interrupts."""
+    logging.disable()
 
 
 def _end(by: str, show: Callable[[CdcError, bool], None]) -> NoReturn:
@@ -170,6 +180,7 @@ def _watch(reading: int) -> None:
         pass
     begun = time.monotonic()
     _stop.by = _stop.by or name
+    _hush()
     _stop.end_jvm(signal.SIGTERM)
     killed = False
     while (waited := time.monotonic() - begun) < LIMIT:
