@@ -28,11 +28,12 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import RunPhase, added, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
+from cdc_ops.core.processes import executor_words
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.file_io import read_text, write_text
 from cdc_ops.lake.spark.error_text import unknown_store
-from cdc_ops.lake.spark.session import close_session, interrupting, lost_server, open_session, table_session
+from cdc_ops.lake.spark.session import close_session, interrupting, lost_jvm, lost_server, open_session, table_session
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.lake.staging.shared_folder import check_shared, roots_of
 from cdc_ops.lake.table.catalog import follow_catalog, lost_metastore
@@ -346,6 +347,7 @@ def _known(spark: SparkSession, what: str, error: Exception) -> CdcError:
         return error
     return (
         lost_server(spark, error)
+        or lost_jvm(what, error, data=_NOT_COMMITTED)
         or lost_metastore(spark, what, error)
         or unknown_store(what, error, data=_NOT_COMMITTED, then=_PLANNED)
         or _unexpected(what, error)
@@ -355,7 +357,7 @@ def _known(spark: SparkSession, what: str, error: Exception) -> CdcError:
 def _unexpected(what: str, error: Exception) -> CdcError:
     return UnforeseenJobError(
         f"{what} failed in Spark with {type(error).__name__}.",
-        why="\n        ".join(_reason(error)),
+        why="\n        ".join(filter(None, (executor_words(str(error)), *_reason(error)))),
         data=_NOT_COMMITTED,
         next="The Spark log has the whole text. Run again to continue with the same window.",
     )

@@ -20,7 +20,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from cdc_ops.errors import EnvironmentSetupError
+from cdc_ops.core.processes import end_words
+from cdc_ops.errors import EnvironmentSetupError, JobLostError
 
 KEPT: Final = 20
 """Log files that stay in the folder."""
@@ -56,6 +57,7 @@ class JvmLog:
         self._secrets: list[bytes] = []
         self._echo = echo
         self._limit = limit
+        self._memory = ""
         self.hide(secrets)
 
     @classmethod
@@ -94,6 +96,7 @@ class JvmLog:
             raise self._not_started(error) from error
         os.close(writing)
         SparkContext._ensure_initialized(gateway=gateway, conf=spark_conf)
+        self._memory = conf.get("spark.driver.memory", "")
         JvmLog._running = self
 
     @staticmethod
@@ -162,6 +165,28 @@ class JvmLog:
         return False
 
     @classmethod
+    def death(cls, what: str, *, data: str) -> JobLostError | None:
+        """Returns the error for a JVM that this process has started here and that is gone, None if it is not.
+
+        Args:
+            what: What failed for that, such as "Table shop.orders".
+            data: What that means for the data.
+        """
+        log, process = cls._running, cls._own_process()
+        if log is None or process is None:
+            return None
+        try:
+            code = process.wait(_LAST_PATIENCE)  # its connections end a moment before it does
+        except subprocess.TimeoutExpired:
+            return None
+        return JobLostError(
+            f"{what} failed: the JVM of Spark is gone.",
+            why="\n        ".join((f"It {end_words(code, log._memory)}. The last lines of its log:", *log._last_lines())),
+            data=data,
+            next=f"Run again: another JVM goes on with the same window. The JVM's log: {log.path}",
+        )
+
+    @classmethod
     def _own_process(cls) -> "subprocess.Popen[bytes] | None":
         return getattr(SparkContext._gateway, "proc", None) if cls._running is not None else None
 
@@ -206,7 +231,7 @@ class JvmLog:
         return line
 
     def _not_started(self, error: Exception) -> EnvironmentSetupError:
-        said = [line[:_LONGEST_LINE] for line in self.path.read_text("utf-8", "replace").splitlines()[-_TAIL:]]
+        said = self._last_lines()
         options = [name for name in _OPTIONS if os.environ.get(name)]
         also = f" Try without {' and '.join(options)}: Spark cannot start where it makes the JVM print to stdout." if options else ""
         return EnvironmentSetupError(
@@ -215,6 +240,12 @@ class JvmLog:
             data="Nothing was read or written.",
             next=f"Check that Java 17 is installed (java -version), and 'spark' in the pipeline file.{also} The JVM's log: {self.path}",
         )
+
+    def _last_lines(self) -> list[str]:
+        try:
+            return [line[:_LONGEST_LINE] for line in self.path.read_text("utf-8", "replace").splitlines()[-_TAIL:]]
+        except OSError:  # it was removed to make room
+            return []
 
 
 def _written_at(path: Path) -> float:
