@@ -193,6 +193,29 @@ def test_ctrl_c_ends_a_comparison_of_source_and_lake(world: World, jar_folder: P
 
 
 @pytest.mark.long
+@pytest.mark.local_store
+def test_ctrl_c_ends_the_archiver_and_leaves_whole_files_only(world: World, jar_folder: Path) -> None:
+    world.sql("INSERT INTO orders (customer, amount) SELECT REPEAT('x', 40), seq FROM seq_1_to_400000")
+    world.server.execute("FLUSH BINARY LOGS")
+    archive = world.folder / "archive"
+    archive.mkdir()
+    variables = environment(world, jar_folder)
+    file = Path(variables["CDC_OPS_PIPELINES"]) / "shop.yaml"
+    file.write_text(f"{file.read_text()}archive: {{url: {archive}, layout: binlog, copy: {{connection: shop_db, server: db1}}}}\n")
+    command = Command(world, variables, "archive", "--pipeline", "shop", "--json")
+    command.wait_for(lambda: list(archive.rglob(".*.tmp")))
+    command.stop(signal.SIGINT)
+    error = json.loads(command.out)["error"]
+    assert (error["error"], error["next"]) == ("RunStoppedError", "cdc-ops archive --pipeline shop --json")
+    assert list(archive.rglob(".*.tmp")) == []
+    call = [sys.executable, "-m", "cdc_ops.cli", "archive", "--pipeline", "shop"]
+    subprocess.run(call, env=variables, capture_output=True, check=True)
+    copies = [copy for copy in archive.rglob("*") if copy.is_file()]
+    assert copies
+    assert [copy.name for copy in copies if copy.read_bytes() != (world.server.data / copy.name).read_bytes()] == []
+
+
+@pytest.mark.long
 def test_ctrl_c_while_the_jvm_starts(world: World, jar_folder: Path) -> None:
     with started(world, jar_folder, "run", "--pipeline", "shop") as command:
         command.wait_for(lambda: java_children(command.process.pid))
