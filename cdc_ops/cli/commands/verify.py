@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from cdc_ops.cli import stopping
 from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, Names, Quiet, Tables, app, guarded, isolated_errors
 from cdc_ops.cli.help_format import WHICH_COMMAND
 from cdc_ops.cli.output import render
@@ -148,6 +149,8 @@ class TableVerifier:
         """Lets an operation read the part that differs, and compares that part again."""
         from cdc_ops.steps.runs.run import run_pipeline
         from cdc_ops.steps.verify import verify_part
+
+        stopping.takes_leases(self.context.lease_ttl)
 
         known_scope = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
         tables = (str(config.table),)
