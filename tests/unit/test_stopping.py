@@ -162,6 +162,16 @@ def test_a_run_that_was_ended_says_what_it_has_committed_what_not_and_what_comes
     assert not [text for text in told if text.startswith("RunStoppedError")]
 
 
+def test_a_table_whose_lease_is_not_given_back_is_not_said_to_be_uncommitted(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = RunStoppedError("x", held_until=NOW, data="Its lease runs out at 2026-01-31 00:00:00 UTC.")
+    report = RunReport(runs=(), failures=(failed("items", kept),), stopped_by="SIGTERM")
+    print_stopped_run("shop", report, [], "cdc-ops run")
+    assert capsys.readouterr().err.splitlines() == [
+        "Stopped by SIGTERM: it is not known whether shop.items was committed: its lease runs out at 2026-01-31 00:00:00 UTC.",
+        "Next: cdc-ops run",
+    ]
+
+
 def test_a_run_that_was_ended_before_its_first_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     print_stopped_run("shop", RunReport(runs=(), failures=(), stopped_by="SIGTERM"), [], "cdc-ops run")
     assert capsys.readouterr().err == "Stopped by SIGTERM: no table of pipeline shop was begun.\nNext: cdc-ops run\n"

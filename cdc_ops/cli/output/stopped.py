@@ -39,13 +39,15 @@ def _parts(pipeline: str, report: "RunReport") -> Iterator[str]:
     from cdc_ops.state.table_run import TableRunStatus
 
     committed = [str(run.table) for run in report.runs if run.status is TableRunStatus.COMMITTED]
-    ended = [(str(one.config.table), one.error) for one in report.failures if isinstance(one.error, RunStoppedError)]
     if committed:
         yield f"{_named(committed)} {_was(committed)} committed"
-    whole = {error.data for _, error in ended}
-    for data in sorted(whole):
+    ended = [(str(one.config.table), one.error) for one in report.failures if isinstance(one.error, RunStoppedError)]
+    for data in sorted({error.data for _, error in ended}):
         names = [name for name, error in ended if error.data == data]
-        yield f"{_named(names)} {_was(names)} not{'' if committed else ' committed'}: {data[:1].lower()}{data[1:].rstrip('.')}"
+        known = all(error.held_until is None for _, error in ended if error.data == data)
+        fate = f"{_named(names)} {_was(names)} not{'' if committed else ' committed'}"
+        unknown = f"it is not known whether {_named(names)} {_was(names)} committed"
+        yield f"{fate if known else unknown}: {data[:1].lower()}{data[1:].rstrip('.')}"
     yield from _not_begun("table", [str(name) for name in report.not_begun])
     if not (report.runs or report.failures or report.not_begun):
         yield f"no table of pipeline {pipeline} was begun"
