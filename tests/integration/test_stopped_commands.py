@@ -274,6 +274,7 @@ def test_a_lease_stays_while_spark_may_still_commit_and_the_text_says_until_when
     assert line.status is TableRunStatus.PLANNED
 
 
+@pytest.mark.long
 def test_what_spark_has_committed_before_the_end_is_settled_and_the_upkeep_gives_its_leases_back(world: World) -> None:
     world.sql(ITEMS, "INSERT INTO items (customer, amount) VALUES ('i', 1)")
 
