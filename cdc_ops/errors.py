@@ -66,6 +66,7 @@ the first kind and fails at once on the second.
     |-- NotDeliveredError      (retryable) an alert did not reach its receiver
     `-- JobError                a Spark application ended without a usable result
         |-- JobLostError           (retryable) killed, out of memory, no result file
+        |-- RunStoppedError        (retryable) a person or a supervisor has ended the command: Ctrl-C, SIGTERM
         |-- SparkServerLostError   (retryable) the Spark Connect server does not answer, or ended during the work
         |-- UnforeseenJobError     (retryable) Spark or a driver failed with an unknown error
         `-- TableRunError          some tables of a group failed
@@ -73,7 +74,27 @@ the first kind and fails at once on the second.
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import ClassVar, Self
+
+
+class Stopped(KeyboardInterrupt):
+    """The process was told to end, by Ctrl-C or SIGTERM. No `CdcError`: nothing handles it as a failure and goes on.
+
+    Args:
+        by: What told it, e.g. "Ctrl-C".
+        may_commit: Whether Spark may still commit what it was working on; then its leases are not given back.
+    """
+
+    def __init__(self, by: str = "Ctrl-C", *, may_commit: bool = False) -> None:
+        super().__init__(by)
+        self.by = by
+        self.may_commit = may_commit
+
+    @classmethod
+    def of(cls, error: KeyboardInterrupt) -> "Stopped":
+        """Returns an interruption as one of ours: Python's own handler, and Spark's, raise a plain one for Ctrl-C."""
+        return error if isinstance(error, Stopped) else Stopped()
 
 
 class CdcError(Exception):
@@ -391,6 +412,20 @@ class JobLostError(JobError):
     """The application, or another task of the run, was killed or died before it told its result."""
 
     retryable = True
+
+
+class RunStoppedError(JobError):
+    """A person or a supervisor has ended the command: Ctrl-C, SIGTERM.
+
+    Args:
+        held_until: When the table's lease runs out (UTC), None if it was given back.
+    """
+
+    retryable = True
+
+    def __init__(self, what: str, *, held_until: datetime | None = None, why: str = "", data: str = "", next: str = "") -> None:
+        super().__init__(what, why=why, data=data, next=next)
+        self.held_until = held_until
 
 
 class SparkServerLostError(JobError):

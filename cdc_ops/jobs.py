@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -28,11 +28,12 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import RunPhase, added, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
+from cdc_ops.core.processes import executor_words
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.file_io import read_text, write_text
 from cdc_ops.lake.spark.error_text import unknown_store
-from cdc_ops.lake.spark.session import close_session, interrupting, lost_server, open_session, table_session
+from cdc_ops.lake.spark.session import close_session, interrupting, lost_jvm, lost_server, open_session, table_session
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.lake.staging.shared_folder import check_shared, roots_of
 from cdc_ops.lake.table.catalog import follow_catalog, lost_metastore
@@ -184,14 +185,38 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         readers=ConnectionLimit(spec.source.max_connections, say),
         readings=SharedScans(spark, spec.operations, uuid.uuid4().hex[:12], say, spec.known),
     )
-    try:
-        with ThreadPoolExecutor(max_workers=PARALLEL_TABLES) as pool, interrupting(spark):
-            tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
-    finally:
-        guarded.close()
-        context.readings.close()
+    with _closed_behind(guarded.close, context.readings.close), _tables_side_by_side() as pool, interrupting(spark):
+        tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
     seconds = round(time.monotonic() - began, 3)
     return StepResult(step=spec.step, run_id=spec.run_id, tables=tables, started_at=started, finished_at=datetime.now(UTC), seconds=seconds)
+
+
+@contextmanager
+def _tables_side_by_side() -> Iterator[ThreadPoolExecutor]:
+    """Yields the threads in which tables are worked on; a process that is told to end waits for none of them."""
+    pool, waits = ThreadPoolExecutor(max_workers=PARALLEL_TABLES), True
+    try:
+        yield pool
+    except KeyboardInterrupt:
+        waits = False
+        raise
+    finally:
+        pool.shutdown(wait=waits, cancel_futures=not waits)
+
+
+@contextmanager
+def _closed_behind(*close: Callable[[], None]) -> Iterator[None]:
+    """Closes what the work has used. If the process is told to end, threads may still use it: what cannot be closed then stays."""
+    told_to_end = False
+    try:
+        yield
+    except KeyboardInterrupt:
+        told_to_end = True
+        raise
+    finally:
+        for one in close:
+            with suppress(Exception) if told_to_end else nullcontext():
+                one()
 
 
 def _folders(spec: JobSpec) -> tuple[str, ...]:
@@ -322,6 +347,7 @@ def _known(spark: SparkSession, what: str, error: Exception) -> CdcError:
         return error
     return (
         lost_server(spark, error)
+        or lost_jvm(what, error, data=_NOT_COMMITTED)
         or lost_metastore(spark, what, error)
         or unknown_store(what, error, data=_NOT_COMMITTED, then=_PLANNED)
         or _unexpected(what, error)
@@ -331,7 +357,7 @@ def _known(spark: SparkSession, what: str, error: Exception) -> CdcError:
 def _unexpected(what: str, error: Exception) -> CdcError:
     return UnforeseenJobError(
         f"{what} failed in Spark with {type(error).__name__}.",
-        why="\n        ".join(_reason(error)),
+        why="\n        ".join(filter(None, (executor_words(str(error)), *_reason(error)))),
         data=_NOT_COMMITTED,
         next="The Spark log has the whole text. Run again to continue with the same window.",
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from cdc_ops.cli import stopping
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.session import LocalSpark, opened
@@ -25,17 +26,24 @@ def run_one(pipeline: "Pipeline", request: RunRequest, *, as_json: bool, quiet: 
     """Does what a request asks for with one pipeline; at a terminal, a person may accept a cost above its limit.
 
     Returns:
-        What became of it, and where Spark's log is.
+        What became of it, also if the process was told to end meanwhile, and where Spark's log is.
     """
     with noted_imports():
+        from cdc_ops.steps.context import LEASE_TTL
         from cdc_ops.steps.reporting.findings import note_failed_run
-        from cdc_ops.steps.runs.run import run_pipeline
+        from cdc_ops.steps.runs.run import RunReport, RunStopped, run_pipeline
 
+    stopping.takes_leases(LEASE_TTL)
+    report = RunReport(runs=(), failures=())
     try:
         with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
             report = run_pipeline(context, source, request, spark.execute, say)
             note_failed_run(context.store, pipeline.name, request, began=True)
             return report, spark.log
+    except RunStopped as stop:
+        return stop.report, ""
+    except KeyboardInterrupt as error:  # before the first table, or behind the last one
+        return replace(report, stopped_by=stopping.by(error)), ""
     except CdcError as error:
         accepted = None if as_json or quiet else _answer(error)
         if accepted is None:

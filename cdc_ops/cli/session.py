@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from cdc_ops.cli import stopping
 from cdc_ops.cli.output.render import show_line
 from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.config.connections import connection_url
@@ -20,7 +21,7 @@ from cdc_ops.core.phases import Phases, RunPhase, added
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.processes import LOCAL
 from cdc_ops.core.text import did_you_mean
-from cdc_ops.errors import ConfigError
+from cdc_ops.errors import ConfigError, Stopped
 from cdc_ops.state.processes import this_process
 from cdc_ops.steps.reporting.stopwatch import measured, noted_imports, stopwatch, take_noted_imports
 
@@ -147,6 +148,7 @@ class LocalSpark:
         Args:
             small: Whether it is for a small job: a JVM that is started for one is not kept for others.
         """
+        stopping.check()
         if self.pipeline.spark.connect:
             return self._connected()
         from cdc_ops.lake.spark.class_archive import archive_use
@@ -171,7 +173,8 @@ class LocalSpark:
                 LocalSpark._jvm = _Jvm(small=small, archive=archive_use(settings.classes, jars, os.environ, writes=small))
             jvm = driver_conf(chosen, os.environ, small=small, archive=LocalSpark._jvm.archive.options if LocalSpark._jvm else "")
             conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **jvm, **chosen}
-            with stopwatch() as watch, measured(RunPhase.SPARK_START):
+            stopping.ends_with(JvmLog.signal_jvm)
+            with stopwatch() as watch, measured(RunPhase.SPARK_START), stopping.kept_handlers():
                 self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf, log=self._log)
             self._phases = watch.phases
         return self._spark
@@ -187,13 +190,24 @@ class LocalSpark:
         return self._spark
 
     def execute(self, job: "JobSpec") -> "StepResult":
-        """Runs a job in this process."""
+        """Runs a job in this process.
+
+        Raises:
+            Stopped: the process was told to end. The JVM has ended by then, or the error says that it may still commit.
+        """
         with noted_imports():
             from cdc_ops.jobs import execute
 
         replica = job.source.snapshot_connection
         replica_url = connection_url(replica) if replica else ""
-        result = execute(self.session(small=job.small), job, connection_url(job.source.connection), self.say, replica_url)
+        spark = self.session(small=job.small)
+        try:
+            result = execute(spark, job, connection_url(job.source.connection), self._say_at_work, replica_url)
+            stopping.check()  # the JVM was ended, which its tables have reported as failures
+        except (Exception, KeyboardInterrupt) as error:
+            if not isinstance(error, KeyboardInterrupt) and not stopping.requested():
+                raise
+            raise Stopped(stopping.by(error), may_commit=not self._has_ended()) from None
         if not self._phases:
             return result
         started, self._phases = self._phases, ()  # told with the first job, which it was started for
@@ -203,11 +217,24 @@ class LocalSpark:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._has_ended()  # it would not stop before its jobs have ended
         self._stop()
         if LocalSpark._jvm is not None and LocalSpark._jvm.archive.writes is not None:
             if kind is None:
                 self.say("keeping Spark's classes for later runs on this machine")
             self._end_jvm(patience=JVM_PATIENCE if kind is None else 0)
+
+    def _say_at_work(self, line: str) -> None:
+        """Says a line of a job, but not what its threads have to say of a JVM that is told to end."""
+        if not stopping.requested():
+            self.say(line)
+
+    def _has_ended(self) -> bool:
+        """Ends the JVM, and returns whether it certainly has; a Spark server lives on, and may finish the statement that runs."""
+        from cdc_ops.lake.spark.jvm_log import JvmLog
+
+        return not self.pipeline.spark.connect and JvmLog.quit_jvm(stopping.JVM_SECONDS)
 
     def _stop(self) -> None:
         if self._spark is not None:

@@ -46,7 +46,12 @@ class SettledTable:
 
 
 def commit_table(
-    context: Context, request: RunRequest, config: TableConfig, result: TableResult | None, application: Phases = ()
+    context: Context,
+    request: RunRequest,
+    config: TableConfig,
+    result: TableResult | None,
+    application: Phases = (),
+    lost: CdcError | None = None,
 ) -> SettledTable:
     """Settles what Spark did with one table, records it in the ledger and releases the table's lease.
 
@@ -56,6 +61,7 @@ def commit_table(
         config: The table.
         result: What Spark reported, None if it left no report.
         application: Phases of the Spark application itself.
+        lost: Why it left no report, None if that is not known.
 
     Returns:
         The table's run, as it is stored. Operations that were not committed stay frozen for the next run.
@@ -67,7 +73,7 @@ def commit_table(
     lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=True, purpose="commit")
     try:
         with stopwatch() as watch, measured(RunPhase.COMMIT):
-            settled = _settle(context, lease, request, config, result)
+            settled = _settle(context, lease, request, config, result, lost)
         settled = _with_phases(settled, result, added(application, watch.phases))
         note_deletes(store, settled.run, settled.error)  # before the line: who looks in between would take the refusal for a failure
         store.record(settled.run)
@@ -77,7 +83,9 @@ def commit_table(
         store.release(lease)
 
 
-def _settle(context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None) -> SettledTable:
+def _settle(
+    context: Context, lease: Lease, request: RunRequest, config: TableConfig, result: TableResult | None, lost: CdcError | None
+) -> SettledTable:
     store = context.store
     frozen = store.open_operations(config.pipeline, config.table)
     told = last_announced_version(_newest_lines(store, config), request.run_id)
@@ -94,7 +102,7 @@ def _settle(context: Context, lease: Lease, request: RunRequest, config: TableCo
     else:
         catch_up(context, lease, config, reported)
         _settle_without_commit(context, lease, config, reported)
-        problem = _problem(config, result) if store.open_operations(config.pipeline, config.table) else None
+        problem = _problem(config, result, lost) if store.open_operations(config.pipeline, config.table) else None
         if isinstance(problem, DeletesRefusedError):
             _give_up_refused(context, lease, config)
     opened = _opened_run(context, request, config, frozen)
@@ -144,10 +152,10 @@ def _settle_without_commit(context: Context, lease: Lease, config: TableConfig, 
         settle_unchanged(context, lease, context.store.table_state(config.pipeline, config.table), operation, result)
 
 
-def _problem(config: TableConfig, result: TableResult | None) -> CdcError:
+def _problem(config: TableConfig, result: TableResult | None, lost: CdcError | None) -> CdcError:
     if result is not None and result.error is not None:
         return from_payload(result.error)
-    return JobLostError(
+    return lost or JobLostError(
         f"The Spark application ended without a result for {config.table}.",
         why="It was killed, ran out of memory, or could not start.",
         data="Its operation is frozen in the ledger and not committed; the watermark stays.",

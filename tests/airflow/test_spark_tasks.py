@@ -14,8 +14,9 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jsonschema import Draft7Validator
 
 from cdc_ops.airflow.dags import build_dag
+from cdc_ops.airflow.spark.hook import CdcSparkHook
 from cdc_ops.airflow.spark.links import SparkHistoryLink, TablesLink
-from cdc_ops.airflow.spark.submit import CdcSparkSubmitOperator
+from cdc_ops.airflow.spark.submit import CdcSparkSubmitOperator, _close_output, _job_lost
 from cdc_ops.airflow.tasks import preflight
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.operation.job import Step
@@ -77,6 +78,45 @@ def test_a_kill_ends_the_application_whose_driver_is_on_the_worker_whatever_the_
     process.stdout.close()
     assert not thread.is_alive()
     assert (process.returncode, ended.exists(), len(failures)) == (-9, False, 1)
+
+
+KILLED = "was killed by signal 9 (SIGKILL), mostly by the memory killer of the system or the container. The driver had 2g of heap"
+
+
+@pytest.mark.parametrize(
+    ("master", "mode", "end", "words"),
+    [
+        ("local[2]", "client", "kill -9 $$", f"It {KILLED}"),
+        ("spark://127.0.0.1:7077", "client", "exit 137", f"It {KILLED}"),
+        ("yarn", "client", "kill -15 $$", "It was killed by signal 15 (SIGTERM), by a person, a time limit"),
+        (
+            "local[2]",
+            "client",
+            "exit 52",
+            "It ended with exit code 52 (Spark's code for OutOfMemoryError: its heap was too small). The driver had 2g",
+        ),
+        ("yarn", "cluster", "echo Application failed 2 times, exitCode: 137 due to; exit 1", f"The driver on the cluster {KILLED}"),
+        ("local[2]", "client", "exit 3", "It ended with exit code 3"),
+    ],
+)
+def test_an_application_that_ends_says_by_what_signal_or_code_and_its_last_lines(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str, mode: str, end: str, words: str
+) -> None:
+    program = tmp_path / "bin" / "spark2-submit"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho begun\necho its last words\n{end}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    spark = {"conn_type": "spark", "host": master, "extra": {"spark-binary": "spark2-submit", "deploy-mode": mode}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark))
+    hook = CdcSparkHook("spark_default")
+    with pytest.raises(AirflowException) as caught:
+        hook.submit("job.py")
+    _close_output(hook)
+    error = _job_lost(Step.SYNC, str(caught.value), "2g", on_cluster=mode == "cluster")
+    first, *last = error.why.splitlines()
+    assert first.startswith(words), first
+    assert "        its last words" in last
 
 
 @pytest.mark.skipif(importlib.util.find_spec("kubernetes") is not None, reason="Airflow has its provider of Kubernetes here")

@@ -94,7 +94,13 @@ def test_a_killed_jvm_costs_a_retry_and_no_row(world: World, jar_folder: Path, m
     report = json.loads(output)["shop"]
     spark_log = Path(report["spark_log"]).read_text("utf-8")
     assert all(sign in spark_log for sign in LOUD_SIGNS), spark_log[:5000]
-    assert not any(sign in output + told for sign in LOUD_SIGNS)
+    for failure in report["failures"]:
+        assert (failure["error"], failure["what"]) == ("JobLostError", f"Table {world.name('orders')} failed: the JVM of Spark is gone.")
+        ended, *last_lines = failure.pop("why").splitlines()
+        assert ended.startswith("It was killed by signal 9 (SIGKILL), mostly by the memory killer"), ended
+        assert "The driver had 1g of heap ('driver_memory')" in ended
+        assert last_lines[-1].strip() in spark_log
+    assert not any(sign in json.dumps(report) + told for sign in LOUD_SIGNS)
     assert world.server.password not in output + told + spark_log
     assert not world.run().failures
     assert world.lake("orders") == world.source("orders")

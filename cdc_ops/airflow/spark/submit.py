@@ -5,9 +5,10 @@ line, not in Spark's configuration, not in a template field, and so not in logs,
 """
 
 import os
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from cdc_ops.config.settings import load_settings
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
+from cdc_ops.core.processes import end_words, executor_words
 from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.class_archive import NOTHING, ArchiveUse, archive_use
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
 _MERGING = (Step.MERGE, Step.SYNC)
+_EXIT_CODE = re.compile(r"(?:Error code is: |ended with exit code )(-?\d+)")
+_CODE_ON_CLUSTER = re.compile(r"(?:Kubernetes spark exit code is|[eE]xit ?[cC]ode): ([1-9]\d*)")
 LAST_LINES = 12
 """Lines of Spark's output that an error shows when there is no result to show."""
 
@@ -154,7 +158,11 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
         if result is not None:
             self.spark_application = result.spark_application
             return task.journal.with_start_seconds(result, task.attempt, time.monotonic() - began)
-        raise _lease_lost(lost[0]) if lost else _job_lost(self.step, failure)
+        if lost:
+            raise _lease_lost(lost[0])
+        if self.pipeline.spark.connect:
+            raise _job_lost(self.step, failure, "", on_cluster=False)
+        raise _job_lost(self.step, failure, self.pipeline.spark.driver_memory, on_cluster=deploy_mode(self.pipeline) == "cluster")
 
     def _run_client(self, spec_path: str, step: Step) -> None:
         """Runs the application as a process of its own, which works on the Spark server."""
@@ -323,16 +331,43 @@ def _lease_lost(lease: Lease) -> StaleStateError:
     )
 
 
-def _job_lost(step: Step, failure: str) -> JobLostError:
-    _, marker, tail = failure.partition("Last spark-submit output:")
+def _job_lost(step: Step, failure: str, memory: str, *, on_cluster: bool) -> JobLostError:
+    """Returns the error of an application that left no result.
+
+    Args:
+        step: Which step it was for.
+        failure: What is known of its end: an exit code, and its last lines.
+        memory: Heap of its driver, "" = not known.
+        on_cluster: Whether its driver ran on the cluster.
+    """
+    head, marker, tail = failure.partition("Last spark-submit output:")
     lines = [line for line in (tail if marker else failure).splitlines() if line.strip()]
+    ends = _ends(head if marker else failure, tail, memory, on_cluster=on_cluster)
     return JobLostError(
         f"The Spark application of the step '{step}' ended without a result.",
-        why="\n        ".join(lines[-LAST_LINES:])
+        why="\n        ".join((*ends, *lines[-LAST_LINES:]))
         or "It wrote no result file: it was killed, or it could not write next to the staging area.",
         data="Its operations are frozen in the ledger; the next try finds its commits. The watermark stays.",
         next="Airflow retries; if the error stays, read the whole log of this task above.",
     )
+
+
+def _ends(head: str, tail: str, memory: str, *, on_cluster: bool) -> Iterator[str]:
+    """Yields how the application ended, as far as it is known, in words.
+
+    Args:
+        head: What is said of the process that the task has started.
+        tail: The end of its output: if the driver runs on the cluster, that names the code of its container.
+        memory, on_cluster: As for `_job_lost`.
+    """
+    ended = _EXIT_CODE.search(head)
+    elsewhere = _CODE_ON_CLUSTER.findall(f"{head}\n{tail}") if on_cluster else []
+    if elsewhere:
+        yield f"The driver on the cluster {end_words(int(elsewhere[-1]), memory)}."
+    elif ended and int(ended[1]):
+        yield f"It {end_words(int(ended[1]), memory)}."
+    if executor := executor_words(tail):
+        yield executor
 
 
 def _show(context: Context, text: str) -> None:

@@ -45,7 +45,8 @@ def archive(
     """
     from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
 
-    with guarded(as_json):
+    stopped = "Binlogs that were copied are whole; of the one that was being copied the archive has nothing, and the next run copies it."
+    with guarded(as_json, lambda: stopped):
         [chosen] = chosen_pipelines(folder, [one_name(folder, pipeline)])
         with progress(quiet or as_json) as say:
             url = connection_url(chosen.archive.copy.connection)

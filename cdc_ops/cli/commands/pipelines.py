@@ -1,16 +1,18 @@
 """The commands of `cdc-ops`; each loads pipelines, asks the steps, and shows the answer."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_ops.cli import stopping
 from cdc_ops.cli.help_format import WHICH_COMMAND, Application, Program
 from cdc_ops.cli.one_run import run_one
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.phases import print_phases
+from cdc_ops.cli.output.stopped import print_stopped_run
 from cdc_ops.cli.output.verbosity import is_verbose, verbose_option
 from cdc_ops.cli.pipeline_names import Names, One, Tables, one_name, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, new_request, opened
@@ -34,7 +36,7 @@ app = Application(
     name="cdc-ops",
     help="Keeps Delta Lake tables equal to operational database tables, in batches.",
     epilog="Exit codes: 0 done, 2 usage, configuration or request, 3 source, 4 ledger or lake, 5 tables failed, 6 try again,"
-    " 7 no table failed, but one waits at a gap in its archive, 130 interrupted, 1 unknown error.",
+    " 7 no table failed, but one waits at a gap in its archive, 130 ended by Ctrl-C, 143 ended by SIGTERM, 1 unknown error.",
     pretty_exceptions_enable=False,
 )
 state_app = Application(help="The ledger: a cache of what the commits of the Delta tables record.")
@@ -56,7 +58,8 @@ TABLES_FAILED, TRY_AGAIN, ARCHIVE_GAP = 5, 6, 7
 def main() -> None:
     """Entry point of the `cdc-ops` command."""
     note_imports()
-    app()
+    with stopping.handled(render.print_error):
+        app()
 
 
 def exit_code(error: CdcError) -> int:
@@ -81,11 +84,26 @@ def common_exit_code(errors: Iterable[CdcError]) -> int:
 
 
 @contextmanager
-def guarded(as_json: bool) -> Iterator[None]:
-    """Turns an error of the package into its text and its exit code."""
+def guarded(as_json: bool, stopped: Callable[[], str] = lambda: "What is committed stays.") -> Iterator[None]:
+    """Turns an error of the package into its text and its exit code, and so Ctrl-C and SIGTERM.
+
+    Args:
+        as_json: Whether the command shows JSON.
+        stopped: Says what it means for the data that the command was ended.
+    """
+    stopping.shows(as_json=as_json)
     try:
         yield
-    except CdcError as error:
+    except typer.Exit:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        if stopping.requested() or isinstance(error, KeyboardInterrupt):  # an error may be only what the end of the JVM has made of it
+            by = stopping.by(error)
+            stopping.has_said()
+            render.print_error(stopping.stopped_error(by, stopped()), as_json)
+            raise typer.Exit(stopping.CODES[by]) from None
+        if not isinstance(error, CdcError):
+            raise
         render.print_error(error, as_json)
         raise typer.Exit(exit_code(error)) from None
 
@@ -103,7 +121,7 @@ def isolated_errors(name: str, pipelines: "Sequence[Pipeline]", stopped: dict[st
     try:
         yield
     except CdcError as error:
-        if len(pipelines) == 1:
+        if len(pipelines) == 1 or stopping.requested():
             raise
         stopped[name] = error
         if not as_json:
@@ -139,7 +157,7 @@ def plan(folder: Folder = None, pipeline: Names = None, table: Tables = None, as
     """
     from cdc_ops.cli.output.costs import print_costs, refusals
 
-    with guarded(as_json):
+    with guarded(as_json, lambda: "Nothing was written."):
         request = new_request(tables=tuple(table or ()))
         documents, errors = list[dict[str, Any]](), list[CdcError]()
         stopped: dict[str, CdcError] = {}
@@ -365,6 +383,9 @@ def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json:
         with isolated_errors(pipeline.name, pipelines, stopped, as_json):
             report, log = run_one(pipeline, request, as_json=as_json, quiet=quiet)
             reports[pipeline.name], logs[pipeline.name] = report, log
+            if report.stopped_by:
+                names_left = [one.name for one in pipelines if one.name not in reports and one.name not in stopped]
+                raise typer.Exit(_show_stopped(reports, stopped, names_left, request, as_json))
             if not as_json:
                 render.print_report(pipeline.name, report.only_alerts if quiet else report, log)
                 if not quiet:
@@ -373,8 +394,36 @@ def run_all(folder: Path | None, names: list[str], request: RunRequest, as_json:
                     print_actual_costs(report)
     if as_json:
         done = {name: {**render.report_data(report), "spark_log": logs[name]} for name, report in reports.items()}
-        render.print_json(done | {name: {"tables": [], "failures": [], **_stop_data(error)} for name, error in stopped.items()})
+        render.print_json(done | _without_report(stopped))
     _exit_after(reports, stopped.values())
+
+
+def _show_stopped(
+    reports: "dict[str, RunReport]", stopped: dict[str, CdcError], left: list[str], request: RunRequest, as_json: bool
+) -> int:
+    """Shows what became of runs of which the last one was ended, and returns the exit code.
+
+    Args:
+        reports: Of the runs, by pipeline.
+        stopped: Errors that stopped whole pipelines.
+        left: Pipelines that were not begun.
+        request, as_json: As for `run_all`.
+    """
+    name, ended = next(reversed(reports.items()))
+    planned = bool(ended.runs) and not ended.not_begun and not left  # asked for again, it would be done twice
+    follow_up = f"cdc-ops run --pipeline {name}" if planned and request.kind is not RunKind.INCREMENT else stopping.same_command()
+    stopping.has_said()
+    if as_json:
+        done = {one: {**render.report_data(report), "spark_log": ""} for one, report in reports.items()}
+        done[name]["stopped"] |= {"pipelines_not_begun": left, "next": follow_up}
+        render.print_json(done | _without_report(stopped))
+    else:
+        print_stopped_run(name, ended, left, follow_up)
+    return stopping.CODES[ended.stopped_by]
+
+
+def _without_report(stopped: dict[str, CdcError]) -> dict[str, Any]:
+    return {name: {"tables": [], "failures": [], **_stop_data(error)} for name, error in stopped.items()}
 
 
 def _stop_data(error: CdcError) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from cdc_ops.cli import stopping
 from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, Quiet, app, guarded, isolated_errors
 from cdc_ops.cli.help_format import WHICH_COMMAND
 from cdc_ops.cli.output import render
@@ -58,7 +59,7 @@ def verify(
     """
     documents: list[dict[str, Any]] = []
     stopped: dict[str, CdcError] = {}
-    with guarded(as_json):
+    with guarded(as_json, lambda: _stopped(len(documents), repair=repair)):
         request = new_request(tables=tuple(table or ()))
         pipelines = chosen_pipelines(folder, pipeline or [])
         for chosen in pipelines:
@@ -69,7 +70,8 @@ def verify(
                 LocalSpark(chosen, say) as spark,
             ):
                 verifier = TableVerifier(context=context, source=source, spark=spark, say=say)
-                documents += [verifier.compare(config, repair=repair) for config in _tables(context, source, request)]
+                for config in _tables(context, source, request):
+                    documents.append(verifier.compare(config, repair=repair))
     failed = [{"pipeline": name, **_failed(error)} for name, error in stopped.items()]
     if as_json:
         render.print_json([*documents, *failed])
@@ -77,6 +79,12 @@ def verify(
         print_verification(documents)
     if code := _exit_code([*documents, *failed]):
         raise typer.Exit(code)
+
+
+def _stopped(compared: int, *, repair: bool) -> str:
+    """Says what it means for the data that the command was ended."""
+    changed = "What a repair had begun is planned, and the next run finishes it." if repair else "No table was changed."
+    return f"{compared:,} {'table was' if compared == 1 else 'tables were'} compared before. {changed}"
 
 
 def _tables(context: "Context", source: "Source", request: RunRequest) -> "tuple[TableConfig, ...]":
@@ -145,6 +153,8 @@ class TableVerifier:
         """Lets an operation read the part that differs, and compares that part again."""
         from cdc_ops.steps.runs.run import run_pipeline
         from cdc_ops.steps.verify import verify_part
+
+        stopping.takes_leases(self.context.lease_ttl)
 
         known_scope = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
         tables = (str(config.table),)

@@ -165,12 +165,14 @@ def run_row(run: "TableRun") -> tuple[str, ...]:
 
 
 def report_data(report: "RunReport") -> dict[str, Any]:
-    """Returns a report as JSON data."""
+    """Returns a report as JSON data; that of a run that was ended has the key `stopped` besides."""
+    not_begun = [str(name) for name in report.not_begun]
     return {
         "tables": [json_codec.to_data(run) for run in report.runs],
         "failures": [{"table": str(f.config.table), "retryable": f.error.retryable, **f.error.to_payload()} for f in report.failures],
         "warnings": list(report.warnings),
         "unchanged_warnings": list(report.unchanged),
+        **({"stopped": {"by": report.stopped_by, "not_begun": not_begun}} if report.stopped_by else {}),
     }
 
 

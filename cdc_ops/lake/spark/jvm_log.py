@@ -6,6 +6,7 @@ secrets out, and keeps the file small. Under spark-submit the JVM is older than 
 """
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -19,7 +20,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from cdc_ops.errors import EnvironmentSetupError
+from cdc_ops.core.processes import end_words
+from cdc_ops.errors import EnvironmentSetupError, JobLostError
 
 KEPT: Final = 20
 """Log files that stay in the folder."""
@@ -34,6 +36,8 @@ _TAIL: Final = 12
 _LONGEST_LINE: Final = 300
 _OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _PATIENCE: Final = 5.0
+_LAST_PATIENCE: Final = 1.0
+"""Seconds in which a JVM that was killed is gone; it stays only where the system keeps it, in a store that does not answer."""
 
 
 class JvmLog:
@@ -53,6 +57,7 @@ class JvmLog:
         self._secrets: list[bytes] = []
         self._echo = echo
         self._limit = limit
+        self._memory = ""
         self.hide(secrets)
 
     @classmethod
@@ -82,13 +87,16 @@ class JvmLog:
         copy = threading.Thread(target=self._copy, args=(reading, file), name="jvm-log", daemon=True)
         copy.start()
         try:
-            gateway = launch_gateway(spark_conf, {"stdout": writing, "stderr": writing})  # type: ignore[no-untyped-call]
+            # A session of its own: what a terminal or a supervisor sends to the group is for this process, which ends the JVM itself.
+            options = {"stdout": writing, "stderr": writing, "start_new_session": True}
+            gateway = launch_gateway(spark_conf, options)  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError) as error:
             os.close(writing)
             copy.join(_PATIENCE)
             raise self._not_started(error) from error
         os.close(writing)
         SparkContext._ensure_initialized(gateway=gateway, conf=spark_conf)
+        self._memory = conf.get("spark.driver.memory", "")
         JvmLog._running = self
 
     @staticmethod
@@ -127,6 +135,60 @@ class JvmLog:
             process.kill()
             process.wait()
             return False
+
+    @classmethod
+    def signal_jvm(cls, number: signal.Signals) -> None:
+        """Sends a signal to the JVM that this process has started here, and to its children; any thread may do that at any time."""
+        process = cls._own_process()
+        if process is not None and process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+
+    @classmethod
+    def quit_jvm(cls, patience: float) -> bool:
+        """Ends the JVM that this process has started here, whatever it does: it is told to, and killed if it takes too long.
+
+        Args:
+            patience: Seconds after which it is killed.
+
+        Returns:
+            True if it is certain that the JVM has ended, so that nothing is committed any more.
+        """
+        process = cls._own_process()
+        if process is None:
+            return False
+        for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, _LAST_PATIENCE)):
+            cls.signal_jvm(number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+                return True
+        return False
+
+    @classmethod
+    def death(cls, what: str, *, data: str) -> JobLostError | None:
+        """Returns the error for a JVM that this process has started here and that is gone, None if it is not.
+
+        Args:
+            what: What failed for that, such as "Table shop.orders".
+            data: What that means for the data.
+        """
+        log, process = cls._running, cls._own_process()
+        if log is None or process is None:
+            return None
+        try:
+            code = process.wait(_LAST_PATIENCE)  # its connections end a moment before it does
+        except subprocess.TimeoutExpired:
+            return None
+        return JobLostError(
+            f"{what} failed: the JVM of Spark is gone.",
+            why="\n        ".join((f"It {end_words(code, log._memory)}. The last lines of its log:", *log._last_lines())),
+            data=data,
+            next=f"Run again: another JVM goes on with the same window. The JVM's log: {log.path}",
+        )
+
+    @classmethod
+    def _own_process(cls) -> "subprocess.Popen[bytes] | None":
+        return getattr(SparkContext._gateway, "proc", None) if cls._running is not None else None
 
     def _open(self) -> IO[bytes]:
         try:
@@ -169,7 +231,7 @@ class JvmLog:
         return line
 
     def _not_started(self, error: Exception) -> EnvironmentSetupError:
-        said = [line[:_LONGEST_LINE] for line in self.path.read_text("utf-8", "replace").splitlines()[-_TAIL:]]
+        said = self._last_lines()
         options = [name for name in _OPTIONS if os.environ.get(name)]
         also = f" Try without {' and '.join(options)}: Spark cannot start where it makes the JVM print to stdout." if options else ""
         return EnvironmentSetupError(
@@ -178,6 +240,12 @@ class JvmLog:
             data="Nothing was read or written.",
             next=f"Check that Java 17 is installed (java -version), and 'spark' in the pipeline file.{also} The JVM's log: {self.path}",
         )
+
+    def _last_lines(self) -> list[str]:
+        try:
+            return [line[:_LONGEST_LINE] for line in self.path.read_text("utf-8", "replace").splitlines()[-_TAIL:]]
+        except OSError:  # it was removed to make room
+            return []
 
 
 def _written_at(path: Path) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.pipeline.pipeline import SparkConfig
-from cdc_ops.errors import SparkServerLostError
+from cdc_ops.errors import JobLostError, SparkServerLostError
 from cdc_ops.lake.spark import connect
 from cdc_ops.lake.spark import jars as jar_sets
 from cdc_ops.lake.spark.conf import EXTENSIONS, cluster_cores, machine_conf, needed_conf, store_conf, usual_conf
@@ -147,6 +147,18 @@ def lost_server(spark: SparkSession, error: BaseException) -> SparkServerLostErr
     """Returns the error for a server that is gone, None if an error says something else."""
     application = connect.application_of(spark)
     return connect.server_lost(application.address.url(), error) if application and connect.is_loss(error) else None
+
+
+def lost_jvm(what: str, error: BaseException, *, data: str) -> JobLostError | None:
+    """Returns the error for a JVM of this process that is gone, None if it works, or an error came from within it.
+
+    Args:
+        what: What failed, such as "Table shop.orders".
+        error: What Spark raised.
+        data: What that means for the data.
+    """
+    within = hasattr(error, "java_exception") or not (type(error).__module__.startswith("py4j") or isinstance(error, ConnectionError))
+    return None if within else JvmLog.death(what, data=data)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import CdcError, LedgerUnavailableError
+from cdc_ops.errors import CdcError, LedgerUnavailableError, Stopped
 from cdc_ops.sources.base import Source
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.table_run import TableRun, TableRunStatus
@@ -21,6 +21,7 @@ from cdc_ops.steps.reporting.told_before import warned_before
 from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
 from cdc_ops.steps.runs.one_look import SettledIdle, look_at
 from cdc_ops.steps.runs.run_price import check_run_cost
+from cdc_ops.steps.runs.stopped_run import settle_stopped
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group, hold, plan_group
 from cdc_ops.steps.runs.work_groups import groups_of_run
 
@@ -38,6 +39,10 @@ class RunReport:
     """What the operator should know, alerts and advice included."""
     unchanged: tuple[str, ...] = ()
     """Warnings that the run before this one gave too."""
+    stopped_by: str = ""
+    """Who ended the run before it was through: `Ctrl-C` or `SIGTERM`."""
+    not_begun: tuple[TableName, ...] = ()
+    """Tables for which a run that was ended had done nothing yet."""
 
     @property
     def only_alerts(self) -> "RunReport":
@@ -50,6 +55,19 @@ class RunReport:
         return all(failure.error.retryable for failure in self.failures)
 
 
+class RunStopped(Stopped):
+    """A run was told to end, and has; what it had done by then is in its report.
+
+    Args:
+        stop: Who ended it.
+        report: What it did.
+    """
+
+    def __init__(self, stop: Stopped, report: RunReport) -> None:
+        super().__init__(stop.by, may_commit=stop.may_commit)
+        self.report = report
+
+
 def run_pipeline(context: Context, source: Source, request: RunRequest, execute: Execute, say: Say) -> RunReport:
     """Plans, executes, commits and maintains all tables that the request names, group by group.
 
@@ -57,29 +75,25 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         context: Pipeline and ledger.
         source: Open source.
         request: What to do.
-        execute: Runs a job in Spark; called only when there is something to do.
+        execute: Runs a job in Spark; called only when there is something to do. Told to end, it raises `Stopped`.
         say: Receives one line per event.
 
     Raises:
         CostRefusedError: all tables together would cost more than the pipeline's `max_cost`; nothing was read.
         CdcError: nothing could be started at all; failures of single tables are in the report.
+        RunStopped: the process was told to end; the run's leases were given back, but for those of tables that `execute` may still commit.
     """
     found = discover_all(context, source, request)
     run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
     looked = look_at(context, source, request, found.tables)
     run.take(looked.idle)
     check_run_cost(context, source, request, looked.rest)  # tables without news cost nothing
-    groups = groups_of_run(context, request, looked.rest)
-    for number, group in enumerate(groups):
-        try:
-            run.group(group)
-        except LedgerUnavailableError as error:
-            run.fail(tuple(config for left in groups[number:] for config in left), error)
-            break  # nothing can be planned or settled without a ledger
-        except CdcError as error:
-            run.fail(group, error)
-    runs = tuple(run.runs[config.table] for config in found.tables if config.table in run.runs)
-    return RunReport(runs=runs, failures=tuple(run.failures), warnings=tuple(run.warnings), unchanged=tuple(run.unchanged))
+    try:
+        run.all(groups_of_run(context, request, looked.rest))
+    except KeyboardInterrupt as error:
+        stop = Stopped.of(error)
+        raise RunStopped(stop, run.stopped(found.tables, stop)) from None
+    return run.report(found.tables)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +116,32 @@ class _Run:
             self._told(item.plan, item.warned_before)
             self.runs[item.run.table] = item.run
             self.warnings += [f"{item.run.table}: {text}" for text in item.run.notices]
+
+    def all(self, groups: tuple[tuple[TableConfig, ...], ...]) -> None:
+        """Takes the groups through all verbs, one after the other."""
+        for number, group in enumerate(groups):
+            try:
+                self.group(group)
+            except LedgerUnavailableError as error:
+                self.fail(tuple(config for left in groups[number:] for config in left), error)
+                break  # nothing can be planned or settled without a ledger
+            except CdcError as error:
+                self.fail(group, error)
+
+    def report(self, tables: tuple[TableConfig, ...]) -> RunReport:
+        """Returns what became of the tables."""
+        runs = tuple(self.runs[config.table] for config in tables if config.table in self.runs)
+        return RunReport(runs=runs, failures=tuple(self.failures), warnings=tuple(self.warnings), unchanged=tuple(self.unchanged))
+
+    def stopped(self, tables: tuple[TableConfig, ...], stop: Stopped) -> RunReport:
+        """Settles the tables of a run that was told to end, and returns what became of them."""
+        settled = settle_stopped(self.context, self.request, tables, stop)
+        self.runs |= {run.table: run for run in settled.runs}
+        known = {failure.config.table for failure in settled.failures}
+        self.failures = [failure for failure in self.failures if failure.config.table not in known] + list(settled.failures)
+        begun = {*self.runs, *(failure.config.table for failure in self.failures)}
+        left = tuple(config.table for config in tables if config.table not in begun)
+        return replace(self.report(tables), stopped_by=stop.by, not_begun=left)
 
     def group(self, group: tuple[TableConfig, ...]) -> None:
         """Takes one group through all verbs.
@@ -170,6 +210,7 @@ def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, .
     leased = lease_maintenance(context, request, due_maintenance(context, group))
     if not leased:
         return []
+    may_commit = False
     try:
         with LeaseKeeper(context.store, [lease for _, lease in leased], context.lease_ttl, lambda lease: None):
             result = execute(maintenance_job(context, request, tuple(task for task, _ in leased), ""))
@@ -179,8 +220,11 @@ def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, .
         raise
     except CdcError as error:
         errors = {str(task.table): error for task, _ in leased}
+    except Stopped as stop:
+        may_commit = stop.may_commit
+        raise
     finally:
-        for _, lease in leased:
+        for _, lease in () if may_commit else leased:
             context.store.release(lease)
     return [f"{name}: The upkeep failed and stays due; the table's rows are complete. {error.what}" for name, error in errors.items()]
 
