@@ -19,8 +19,10 @@ ROUTES = (
     "/cdc/table?pipeline=shop&name=shop.orders",
     "/cdc/dag?dag_id=cdc_shop",
     "/cdc/run?dag_id=cdc_shop&run_id=none",
+    "/cdc/task?pipeline=shop&name=shop.orders&run_id=none",
     "/cdc/metrics",
     "/cdc/style.css",
+    "/cdc/page.js",
 )
 
 
