@@ -215,6 +215,15 @@ def test_the_page_stays_closed_where_airflow_has_moved_its_checks(monkeypatch: p
     assert [client.get(route.removeprefix("/cdc")).status_code for route in ROUTES] == [403] * len(ROUTES)
 
 
+def test_a_log_that_cannot_be_found_because_airflow_has_moved_its_models_is_looked_for_on_the_page_of_the_run(
+    client: Any, allowed: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed.add("cdc_shop")
+    monkeypatch.setitem(sys.modules, "airflow.models.xcom", None)
+    answer = client.get("/cdc/task?pipeline=shop&name=shop.orders&run_id=manual__1", headers=headers(), follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "../dags/cdc_shop/runs/manual__1")
+
+
 def test_airflow_lists_the_plugin_once_also_with_the_copied_file(metadata: Path) -> None:
     from airflow import plugins_manager
 
