@@ -92,6 +92,7 @@ class Pages:
         infos = visible or {}
         rows = view.table_rows(found, infos, now)
         shown = listed(rows, wanted)
+        newest_last = asked[::-1]
         return self._page(
             "overview.html",
             now=now,
@@ -100,7 +101,7 @@ class Pages:
             shown=shown,
             pager=wanted.pager(shown),
             summaries=[one for one in summaries(rows, asked, written) if wanted.pipeline in ("", one.name)],
-            waiting={(one.pipeline, one.table): question for one, question in zip(asked, questions(asked, now), strict=True)},
+            waiting={(one.pipeline, one.table): text for one, text in zip(newest_last, questions(newest_last, now), strict=True)},
             info=infos.get(wanted.pipeline, PipelineInfo()),
             pipelines=sorted({row.pipeline for row in rows}),
             restricted=visible is not None,

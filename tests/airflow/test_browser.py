@@ -177,7 +177,9 @@ def test_links_to_airflow_lead_out_of_its_frame_and_never_show_airflow_in_itself
         until(tab, f"{FRAME}.querySelector('table.tables') && {FRAME}.readyState == 'complete'")
         tab.value(f"{FRAME}.location.href = '{site.address}/{page}'")
         until(tab, f"{FRAME}.location.href.endsWith('{page}') && {FRAME}.readyState == 'complete' && {FRAME}.querySelector('{link}')")
+        before = tab.loaded
         tab.value(f"{FRAME}.querySelector('{link}').click()")
+        tab.wait(before)
         until(tab, f"location.pathname.startsWith('/airflow{there}') && !document.querySelector('iframe')")
         assert complaints(tab) == []
     tab.open(f"{site.address}/cdc/ui")
@@ -376,14 +378,14 @@ CONTRASTS = """
 """The contrast of each visible text with the colour behind it, by the formula of WCAG."""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1300), ("dark", 420)])
 @pytest.mark.parametrize(
     "path", ["ui", "table?pipeline=shop&name=shop.orders", "run?dag_id=cdc_shop&run_id={run}", "ui?q=none", "dag?dag_id=x"]
 )
-def test_who_does_not_see_the_page_can_use_it_by_the_rules_of_axe(site: Site, visitor: Tab, scheme: str, path: str) -> None:
+def test_who_does_not_see_the_page_can_use_it_by_the_rules_of_axe(site: Site, visitor: Tab, scheme: str, width: int, path: str) -> None:
     with open_reader(site.ledger) as reader:
         run = reader.history("shop", TableName.parse("shop.payments"))[-1].run_id
-    visitor.look(scheme=scheme)
+    visitor.look(scheme=scheme, width=width)
     visitor.open(f"{site.address}/cdc/{path.format(run=quote(run))}")
     visitor.value((files("axe_core_python") / "axe.min.js").read_text("utf-8"))
     result = visitor.call("Runtime.evaluate", expression="axe.run()", awaitPromise=True, returnByValue=True)["result"]["value"]

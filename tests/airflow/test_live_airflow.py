@@ -245,7 +245,9 @@ def led_out(tab: Tab, airflow: LiveAirflow, link: str, address: str = "") -> Non
     if address:
         tab.value(f"{frame}.location.href = '{airflow.address}/{address}'")
     until(tab, f'{frame}.readyState == "complete" && {frame}.querySelector("{link}")')
+    before = tab.loaded
     tab.value(f'{frame}.querySelector("{link}").click()')
+    tab.wait(before)
 
 
 def answered_there(tab: Tab, answer: str, words: str) -> None:
