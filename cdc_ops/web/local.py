@@ -5,8 +5,11 @@ another site that a browser shows could have its own name lead here and read alo
 """
 
 import logging
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -65,16 +68,41 @@ def listen(port: int) -> socket.socket:
 
 
 def serve(app: FastAPI, listener: socket.socket) -> None:
-    """Serves the page until the process is interrupted, and gives requests that are being answered then a second.
+    """Serves the page until Ctrl-C, and gives requests that are being answered then a second.
+
+    SIGTERM ends the page too; it is raised again when the page has ended, and does what it does to other commands.
 
     Args:
         app: The page.
         listener: What `listen` has returned; it is closed.
-
-    Raises:
-        KeyboardInterrupt: somebody has pressed Ctrl-C.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
+    server = _Server(config)
     with listener:
-        uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
+    if server.told == signal.SIGTERM:
+        signal.raise_signal(signal.SIGTERM)
+
+
+class _Server(uvicorn.Server):
+    """Takes Ctrl-C for the ordinary end of the page: uvicorn would raise the signal once more, as the end of a program that failed."""
+
+    told: int = 0
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Hears the signals alone while the page is served: whoever has them else would take the process for interrupted."""
+        wakeup = signal.set_wakeup_fd(-1)
+        handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ends the page; a second signal does not wait for requests."""
+        self.told = sig
+        super().handle_exit(sig, frame)

@@ -131,7 +131,10 @@ def test_the_browser_is_opened_when_somebody_asks_for_it(tmp_path: Path) -> None
     page = Page(tmp_path, "--port", "0", "--open")
     wait_until(page.opened.exists, what="the browser")
     assert page.opened.read_text() == f"http://{HOST}:{page.port}/ui\n"
-    assert page.end()[0] == 0
+    assert page.get("/ui")[0] == 200
+    page.process.send_signal(signal.SIGTERM)
+    page.process.communicate(timeout=60)
+    assert page.process.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM), "only Ctrl-C is the ordinary end"
 
 
 def test_a_page_whose_ledger_has_gone_says_so_and_goes_on(tmp_path: Path) -> None:
