@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from cdc_ops.core import json_codec
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import OperationKind
-from cdc_ops.core.operation.results import Outcome
+from cdc_ops.core.operation.results import Counts, Outcome
 from cdc_ops.core.operation.table_state import abandoned, committed, scanned, unchanged
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
@@ -117,6 +118,19 @@ class StateContract(LeaseContract, ArchiveContract, IdleContract, AlertContract,
         for status, found in ((TableRunStatus.COMMITTED, "run-1"), (TableRunStatus.IDLE, "run-2")):
             assert [item.run_id for item in store.history(PIPELINE, ORDERS, status=status)] == [found]
             assert [item.run_id for item in store.table_runs(PIPELINE, status=status)] == [found]
+
+    def test_the_rows_that_runs_have_written_since_an_instant_are_summed_by_pipeline(self, store: SqlStateStore) -> None:
+        assert store.rows_written(NOON) == {}
+        known = run("run-1")
+        for number, (minutes, counts) in enumerate(((-1, (100, 0, 0)), (0, (1, 20, 300)), (5, (0, 4_000_000_000, 0)))):
+            inserted, updated, deleted = counts
+            rows = Counts(read=7, inserted=inserted, updated=updated, deleted=deleted)
+            line = replace(run(f"run-{number}", NOON + timedelta(minutes=minutes)), result=replace(known.result, counts=rows))
+            store.record(line)
+        store.record(replace(run("run-8", NOON), status=TableRunStatus.FAILED))
+        store.record(run("run-9", NOON, pipeline="other"))
+        store.record(replace(run("run-9", NOON, pipeline="idle"), status=TableRunStatus.IDLE))
+        assert store.rows_written(NOON) == {PIPELINE: 4_000_000_321, "other": 1}
 
     # ---------------------------------------------------------------------------------------------- operations and state
 
@@ -398,6 +412,26 @@ class StateContract(LeaseContract, ArchiveContract, IdleContract, AlertContract,
         assert store.overview("archive", TableName(schema="shop", name="none")) == ()
         store.release(lease)
         assert store.overview()[2].lease is None
+
+    def test_an_overview_parses_only_what_has_changed_since_the_one_before(
+        self, store: SqlStateStore, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("a", "b", "c"):
+            store.record(run("run-1", table=TableName(schema="shop", name=name)))
+        parsed: list[type] = []
+        loads = json_codec.loads
+        monkeypatch.setattr(json_codec, "loads", lambda cls, text: parsed.append(cls) or loads(cls, text))
+        with open_reader(url) as reader:
+            for expected in (3, 0, 1, 0):
+                if expected == 1:
+                    store.record(replace(run("run-2", NOON + timedelta(minutes=1), table=TableName(schema="shop", name="b")), trigger="x"))
+                parsed.clear()
+                found = reader.overview()
+                assert (len(parsed), [row.last_run.trigger for row in found if row.last_run]) == (
+                    expected,
+                    ["scheduled", "x" if store.table_runs(run_id="run-2") else "scheduled", "scheduled"],
+                )
+                assert len(reader.overview(PIPELINE, TableName(schema="shop", name="a"))) == 1
 
     def test_the_overview_asks_as_often_for_many_tables_as_for_one(self, store: SqlStateStore) -> None:
         asked: list[str] = []

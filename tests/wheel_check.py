@@ -55,7 +55,7 @@ from fastapi.testclient import TestClient
 with TestClient(create_app(apps="core")) as client:
     token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="t", role="viewer"))
     login = {"Authorization": f"Bearer {token}"}
-    for route in ("/cdc/ui", "/cdc/style.css"):
+    for route in ("/cdc/ui", "/cdc/style.css", "/cdc/page.js"):
         assert client.get(route).status_code == 401, route
         answer = client.get(route, headers=login)
         assert answer.status_code == 200, (route, answer.status_code, answer.text)

@@ -13,7 +13,7 @@ TOOLS: Final = "Tools"
 PANELS: Final = {
     "Set up": ("init", "import-sqoop", "validate", "check"),
     "Run": ("plan", "run", "backfill"),
-    "Look": ("status", "runs", "alerts", "show", "changes", "as-of", "advise", "metrics"),
+    "Look": ("status", "runs", "alerts", "show", "changes", "as-of", "advise", "metrics", "ui"),
     "Repair": ("verify", "reconcile", "resync", "replay", "state", "unlock", "forget"),
     "Archives": ("archive", "gap", "quarantine", "formats"),
     TOOLS: ("view", "register", "schema", "docs"),

@@ -148,6 +148,17 @@ class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, A
         """Returns one table's line of a run, None if the run has not come to it."""
 
     @abstractmethod
+    def rows_written(self, since: datetime) -> dict[str, int]:
+        """Returns how many rows the runs that began at an instant or later have inserted, updated and deleted, by pipeline.
+
+        Runs that have not committed count nothing, and a pipeline without any is not named. The database reads a line for each run that
+        committed since: ask for a day, and not every second.
+
+        Args:
+            since: UTC.
+        """
+
+    @abstractmethod
     def overview(self, pipeline: str | None = None, table: TableName | None = None) -> tuple[TableOverview, ...]:
         """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table; or those of a name.
 

@@ -77,6 +77,7 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
     def __init__(self, database: Database) -> None:
         self._database = database
         self._checked = False
+        self._parsed: runs.Parsed = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._database.safe_url!r})"
@@ -167,9 +168,17 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
         """See `StateReader`."""
         return self._read(lambda connection: runs.table_run(connection, pipeline, table, run_id), None)
 
+    def rows_written(self, since: datetime) -> dict[str, int]:
+        """See `StateReader`."""
+        return self._read(lambda connection: runs.rows_written(connection, since), {})
+
     def overview(self, pipeline: str | None = None, table: TableName | None = None) -> tuple[TableOverview, ...]:
         """See `StateReader`."""
-        return self._read(lambda connection: runs.overview(connection, pipeline, table), ())
+        empty: tuple[tuple[TableOverview, ...], runs.Parsed] = ((), {})
+        found, parsed = self._read(lambda connection: runs.overview(connection, pipeline, table, self._parsed), empty)
+        if pipeline is None and table is None:
+            self._parsed = parsed  # of the tables that there are: it does not grow with time
+        return found
 
     def pipelines(self) -> tuple[str, ...]:
         """See `StateReader`."""

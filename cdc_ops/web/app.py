@@ -1,7 +1,10 @@
-"""The status page as a FastAPI application: GET only, no JavaScript, links relative so that it works under any prefix.
+"""The status page as a FastAPI application: GET only, links relative so that it works under any prefix.
 
-Who may look is decided by whoever mounts it: `dependencies` guard every route, the style sheet included, and `visible_pipelines` says which
-pipelines a visitor may see. Without them the page is open, which suits a test or one's own machine.
+Its one script is a file of its own, which keeps an open page up to date and follows Airflow's colours. Without it the page stays as it was
+when it was opened.
+
+Who may look is decided by whoever mounts it: `dependencies` guard every route, style sheet and script included, and `visible_pipelines`
+says which pipelines a visitor may see. Without them the page is open, which suits a test or one's own machine.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +16,11 @@ from starlette.middleware.base import RequestResponseEndpoint
 
 from cdc_ops.state.base import StateReader
 from cdc_ops.web.listing import Listing, page_number
-from cdc_ops.web.pages import Pages, Visible
+from cdc_ops.web.pages import FindTask, Pages, Visible, of_run
 
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'self'",
     "Cache-Control": "no-store",
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -39,16 +43,19 @@ def create_app(
     *,
     dependencies: Sequence[Any] = (),
     visible_pipelines: Callable[..., Visible] = _everything,
+    find_task: FindTask = of_run,
 ) -> FastAPI:
     """Builds the application.
 
     Args:
         reader_factory: Returns the ledger; called for each request, so it may fail when the ledger is away.
         dependencies: FastAPI dependencies that every request must pass.
-        visible_pipelines: FastAPI dependency that returns what the visitor may see.
+        visible_pipelines: FastAPI dependency that returns what the visitor may see. Links to Airflow are there for pipelines of which it
+            knows the DAGs.
+        find_task: Finds the work on a table in Airflow.
     """
     app = FastAPI(title="cdc-ops", dependencies=list(dependencies), openapi_url=None, docs_url=None, redoc_url=None)
-    pages = Pages(reader_factory)
+    pages = Pages(reader_factory, find_task)
     seen = Annotated[Visible, Depends(visible_pipelines)]
     app.middleware("http")(_add_headers)
 
@@ -68,9 +75,14 @@ def create_app(
         return pages.of_dag(visible, dag_id)
 
     @app.get("/run", response_class=HTMLResponse)
-    def run(visible: seen, run_id: str, pipeline: str | None = None, dag_id: str = "") -> HTMLResponse:
+    def run(visible: seen, run_id: str, pipeline: str | None = None, dag_id: str = "", page: str = "1") -> HTMLResponse:
         """Answers with what a run did with each table; either the pipeline or its DAG is given."""
-        return pages.run(visible, pipeline, run_id, dag_id)
+        return pages.run(visible, pipeline, run_id, dag_id, page_number(page))
+
+    @app.get("/task")
+    def task(visible: seen, pipeline: str, name: str, run_id: str) -> Response:
+        """Leads to a run's work on a table in Airflow."""
+        return pages.task(visible, pipeline, name, run_id)
 
     @app.get("/metrics")
     def metrics(visible: seen) -> Response:
@@ -81,5 +93,10 @@ def create_app(
     def style() -> Response:
         """Answers with the style sheet."""
         return Response(pages.style, media_type="text/css")
+
+    @app.get("/page.js")
+    def script() -> Response:
+        """Answers with the script."""
+        return Response(pages.script, media_type="text/javascript")
 
     return app

@@ -1,6 +1,6 @@
 """Which tables the overview shows, in which order, and the addresses of its links. Pure; all of it comes from the query string.
 
-ui?q=orders&health=late&pipeline=shop&sort=behind&page=2  ->  Listing  ->  listed(rows, listing)  ->  Shown
+ui?q=orders&health=late&pipeline=shop&sort=behind&page=2  ->  Listing  ->  listed(rows, listing)  ->  Shown, and Pager around it
 """
 
 import enum
@@ -86,16 +86,23 @@ class Listing:
         'ui?q=a+b&health=late'
         """
         wanted = replace(self, **{"page": 1, **changes})
+        return Pager(address="ui", query=wanted.query, page=wanted.page, pages=wanted.page).to(wanted.page)
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The fields of the address but the page, as far as they differ from what one sees without them."""
         parts = {
-            "q": wanted.search,
-            "health": wanted.health or "",
-            "pipeline": wanted.pipeline,
-            "sort": "" if wanted.sort is Sort.STATE else wanted.sort.value,
-            "order": "turned" if wanted.turned else "",
-            "page": "" if wanted.page == 1 else str(wanted.page),
+            "q": self.search,
+            "health": self.health or "",
+            "pipeline": self.pipeline,
+            "sort": "" if self.sort is Sort.STATE else self.sort.value,
+            "order": "turned" if self.turned else "",
         }
-        given = {name: value for name, value in parts.items() if value}
-        return f"ui?{urlencode(given)}" if given else "ui"
+        return {name: str(value) for name, value in parts.items() if value}
+
+    def pager(self, shown: "Shown") -> "Pager":
+        """Returns the links between the pages of what is shown."""
+        return Pager(address="ui", query=self.query, page=shown.page, pages=shown.pages)
 
     def sorted_by(self, sort: Sort) -> str:
         """Returns the address of a column's heading: it sorts by the column, or turns its order."""
@@ -169,6 +176,45 @@ def part_of(items: Sequence[T], page: int, size: int) -> Part[T]:
     pages = max(-(-len(items) // size), 1)
     page = min(page, pages)
     return Part(items=tuple(items[(page - 1) * size : page * size]), page=page, pages=pages, total=len(items))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pager:
+    """The links between the pages of a list, and what a form needs that leads to any of them.
+
+    Args:
+        address: Of the list, relative, without query and anchor.
+        query: Its other fields.
+        page, pages: Which page this is, of how many.
+        anchor: Where on the page the list begins, "" for its top.
+        back, on: What the links to the pages before and after this one are called.
+    """
+
+    address: str
+    query: Mapping[str, str]
+    page: int
+    pages: int
+    anchor: str = ""
+    back: str = "Previous"
+    on: str = "Next"
+
+    @property
+    def action(self) -> str:
+        """The address of the form: a browser puts the query between address and anchor."""
+        return self.address + self._hash
+
+    def to(self, page: int) -> str:
+        """Returns the address of a page.
+
+        >>> Pager(address="table", query={"name": "a b"}, page=1, pages=3, anchor="runs").to(3)
+        'table?name=a+b&page=3#runs'
+        """
+        fields = {**self.query, **({} if page == 1 else {"page": str(page)})}
+        return (f"{self.address}?{urlencode(fields)}" if fields else self.address) + self._hash
+
+    @property
+    def _hash(self) -> str:
+        return f"#{self.anchor}" if self.anchor else ""
 
 
 def page_number(text: str) -> int:

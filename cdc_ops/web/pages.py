@@ -1,15 +1,18 @@
 """What each address of the status page answers: the ledger is read, `view` and `listing` decide, a template writes it down."""
 
+import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
 from fastapi import Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cdc_ops import __version__
+from cdc_ops.core.approvals import ApprovalStatus
 from cdc_ops.core.operation.run_request import ledger_run_id
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
@@ -18,8 +21,9 @@ from cdc_ops.metrics.openmetrics import CONTENT_TYPE, openmetrics_text
 from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.web import view, words
 from cdc_ops.web.history import History, charts
-from cdc_ops.web.listing import Listing, Sort, listed, part_of
-from cdc_ops.web.standing import actions, column_changes, holds, last_comparison, questions, run_summary, worst_first
+from cdc_ops.web.listing import PAGE, Listing, Pager, Sort, listed, part_of
+from cdc_ops.web.standing import actions, column_changes, comparisons, holds, questions, run_summary, worst_first
+from cdc_ops.web.summary import DayOfRows, summaries
 from cdc_ops.web.view import Health, PipelineInfo
 
 HISTORY = 500
@@ -32,40 +36,72 @@ QUESTIONS = 20
 """Questions to people that the page of a table shows."""
 
 RUN_TABLES = 1000
-"""Tables on the page of a run."""
+"""Tables of a run that its pages show."""
+
+OPEN_QUESTIONS = 200
+"""Open questions that the overview shows, the newest ones."""
+
+EVERY = 60
+"""Seconds after which a page that is open asks for itself again."""
 
 Visible = Mapping[str, PipelineInfo] | None
 """Pipelines that a visitor may see, with what is known of them; None = all."""
 
+FindTask = Callable[[str, str, str], str]
+"""Returns where in a run's page in Airflow the work on a table is shown, as the rest of the run's address, from the DAG's id, the run's id
+in Airflow and the table's name; "" for the run itself."""
+
+
+def of_run(dag_id: str, run_id: str, table: str) -> str:
+    """Finds the run itself."""
+    return ""
+
 
 class Pages:
-    """Renders pages; an error of the ledger becomes a page too."""
+    """Renders pages; an error of the ledger becomes a page too.
 
-    def __init__(self, reader_factory: Callable[[], StateReader]) -> None:
+    Args:
+        reader_factory: Returns the ledger.
+        find_task: Finds the work on a table in Airflow.
+    """
+
+    def __init__(self, reader_factory: Callable[[], StateReader], find_task: FindTask = of_run) -> None:
         self._reader = reader_factory
+        self._find_task = find_task
+        self._rows = DayOfRows()
         self._jinja = Environment(
             loader=PackageLoader("cdc_ops.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        self._jinja.globals.update(version=__version__, Health=Health, Sort=Sort)
+        self.style = (files("cdc_ops.web") / "style.css").read_text("utf-8")
+        self.script = (files("cdc_ops.web") / "page.js").read_text("utf-8")
+        digest = base64.b64encode(hashlib.sha384(self.script.encode()).digest()).decode()
+        self._jinja.globals.update(version=__version__, Health=Health, Sort=Sort, every=EVERY, integrity=f"sha384-{digest}")
         self._jinja.filters.update(
             {one.__name__: one for one in (words.duration, words.ago, words.size, words.instant, words.took, words.spent, words.plural)}
         )
-        self.style = (files("cdc_ops.web") / "style.css").read_text("utf-8")
 
     def overview(self, visible: Visible, wanted: Listing) -> HTMLResponse:
         """The tables that the visitor wants to see, of those that they may see."""
         try:
-            now, shown = self._shown(visible)
+            reader = self._reader()
+            now, found = self._shown(reader, visible)
+            asked = [one for one in reader.approvals(status=ApprovalStatus.ASKED, limit=OPEN_QUESTIONS) if one.is_open(now)]
+            written = self._rows.of(reader, now)
         except CdcError as error:
             return self._unavailable(error)
         infos = visible or {}
-        rows = view.table_rows(shown, infos, now)
+        rows = view.table_rows(found, infos, now)
+        shown = listed(rows, wanted)
+        newest_last = asked[::-1]
         return self._page(
             "overview.html",
             now=now,
             total=len(rows),
             wanted=wanted,
-            shown=listed(rows, wanted),
+            shown=shown,
+            pager=wanted.pager(shown),
+            summaries=[one for one in summaries(rows, asked, written) if wanted.pipeline in ("", one.name)],
+            waiting={(one.pipeline, one.table): text for one, text in zip(newest_last, questions(newest_last, now), strict=True)},
             info=infos.get(wanted.pipeline, PipelineInfo()),
             pipelines=sorted({row.pipeline for row in rows}),
             restricted=visible is not None,
@@ -76,7 +112,7 @@ class Pages:
         pipeline = _pipeline_of(visible, dag_id)
         return self._foreign(dag_id) if pipeline is None else self.overview(visible, Listing(pipeline=pipeline))
 
-    def run(self, visible: Visible, pipeline: str | None, run_id: str, dag_id: str = "") -> HTMLResponse:
+    def run(self, visible: Visible, pipeline: str | None, run_id: str, dag_id: str = "", page: int = 1) -> HTMLResponse:
         """What one run did with each table; also the tab on a run of a DAG, which gives the DAG in place of the pipeline."""
         if pipeline is None:
             pipeline, run_id = _pipeline_of(visible, dag_id), ledger_run_id(run_id, reconcile_dag=_reconciles(visible, dag_id))
@@ -89,8 +125,26 @@ class Pages:
             lines = reader.table_runs(pipeline, run_id=run_id, limit=RUN_TABLES) if allowed else ()
         except CdcError as error:
             return self._unavailable(error)
-        summary = run_summary(lines)
-        return self._page("run.html", now=now, pipeline=pipeline, run_id=run_id, lines=worst_first(lines), summary=summary, most=RUN_TABLES)
+        part = part_of(worst_first(lines), page, PAGE)
+        return self._page(
+            "run.html",
+            now=now,
+            pipeline=pipeline,
+            run_id=run_id,
+            lines=part.items,
+            pager=Pager(address="run", query={"pipeline": pipeline, "run_id": run_id}, page=part.page, pages=part.pages),
+            summary=run_summary(lines),
+            most=RUN_TABLES if len(lines) == RUN_TABLES else 0,
+            info=(visible or {}).get(pipeline, PipelineInfo()),
+        )
+
+    def task(self, visible: Visible, pipeline: str, name: str, run_id: str) -> Response:
+        """Leads to the work of a run on a table, in Airflow: to the log of its task, or to the question that somebody has to answer."""
+        info = (visible or {}).get(pipeline, PipelineInfo())
+        found = info.dag_of_run(run_id)
+        if found is None:
+            return self._page("nowhere.html", 404, pipeline=pipeline, run_id=run_id)
+        return RedirectResponse(info.run_address(run_id) + self._find_task(*found, name), 303)
 
     def table(self, visible: Visible, pipeline: str, name: str, page: int) -> HTMLResponse:
         """One table with its last runs; what the visitor may not see looks the same as what is not there."""
@@ -104,36 +158,38 @@ class Pages:
                 return self._page("missing.html", 404, now=now, pipeline=pipeline, name=name)
             runs = reader.history(pipeline, table, limit=HISTORY)
             gaps, unfinished = reader.archive_gaps(pipeline, table), reader.open_numbers(pipeline, table)
-            asked = reader.approvals(pipeline, table, limit=QUESTIONS)
+            asked, findings = reader.approvals(pipeline, table, limit=QUESTIONS), reader.findings(pipeline)
         except CdcError as error:
             return self._unavailable(error)
         info = (visible or {}).get(pipeline, PipelineInfo())
         row = view.table_row(found[0], info, now)
         history = History(runs=runs[::-1], info=info, now=now, fresh_at=found[0].state.progress.fresh_at)
+        part, here = part_of(runs, page, RUNS), {"pipeline": pipeline, "name": name}
         return self._page(
             "table.html",
             now=now,
             row=row,
-            runs=part_of(runs, page, RUNS),
+            runs=part,
+            pager=Pager(address="table", query=here, page=part.page, pages=part.pages, anchor="runs", back="Newer", on="Older"),
             charts=charts(history),
             holds=holds(row, gaps, unfinished),
-            compared=last_comparison(row, runs),
+            compared=comparisons(row, runs, findings),
             changes=column_changes(runs),
             questions=questions(asked, now),
-            actions=actions(pipeline, name),
+            actions=actions(pipeline, name, gaps),
         )
 
     def metrics(self, visible: Visible) -> Response:
         """The figures of all tables that the visitor may see."""
         try:
-            families = read_families(self._reader(), self._shown(visible)[1])
+            reader = self._reader()
+            families = read_families(reader, self._shown(reader, visible)[1])
         except CdcError as error:
             return PlainTextResponse(str(error), 503)
         return Response(openmetrics_text(families), media_type=CONTENT_TYPE)
 
-    def _shown(self, visible: Visible) -> tuple[datetime, tuple[TableOverview, ...]]:
+    def _shown(self, reader: StateReader, visible: Visible) -> tuple[datetime, tuple[TableOverview, ...]]:
         """Returns the ledger's clock, and the tables that the visitor may see."""
-        reader = self._reader()
         return reader.now(), tuple(item for item in reader.overview() if visible is None or item.state.pipeline in visible)
 
     def _foreign(self, dag_id: str) -> HTMLResponse:

@@ -10,10 +10,12 @@ from cdc_ops.core.approvals import ApprovalRecord, answer_text, question_text
 from cdc_ops.core.archive.completeness import GapRecord, GapStatus
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.pipeline.receivers import AlertKind
+from cdc_ops.state.alerts import Finding
 from cdc_ops.state.base import OpenNumber
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.web.view import TableRow
-from cdc_ops.web.words import count, instant, plural
+from cdc_ops.web.words import instant, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,23 @@ class ColumnChange:
 
     at: datetime
     words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What a comparison of source and lake has come to.
+
+    Args:
+        at: When, UTC.
+        words: What it found, or why it found nothing out.
+        is_verdict: It has compared, and says how the two stood.
+        is_bad: They differ still, or nobody knows.
+    """
+
+    at: datetime
+    words: str
+    is_verdict: bool = False
+    is_bad: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,22 +136,45 @@ def holds(row: TableRow, gaps: Iterable[GapRecord], unfinished: Sequence[OpenNum
     return tuple(found)
 
 
-def last_comparison(row: TableRow, runs: Iterable[TableRun]) -> str:
-    """Returns what the last comparison of source and lake has found, "" if none is known.
+def comparisons(row: TableRow, runs: Iterable[TableRun], findings: Iterable[Finding]) -> tuple[Comparison, ...]:
+    """Returns the last comparison of source and lake that came to a verdict, and behind it what was tried since, newest first.
+
+    A verification that finds the table equal leaves nothing in the ledger but that the finding of the one before it is gone.
 
     Args:
         row: The table.
         runs: Its runs, newest first.
+        findings: Of its pipeline.
     """
-    last = next((run for run in runs if run.kind is OperationKind.RECONCILE and run.status.is_good), None)
-    if last is not None:
-        at = instant(last.timing.finished_at or last.timing.started_at)
-        counts = last.result.counts
-        if last.status is TableRunStatus.IDLE:
-            return f"{at}: source and lake were equal"
-        return f"{at}: {count(counts.inserted + counts.updated + counts.deleted)} rows differed, and were repaired"
+    reconciled = [_reconciled(run) for run in runs if run.kind is OperationKind.RECONCILE]
+    verified = [
+        Comparison(at=one.found_at, words=f"verify: {one.text.splitlines()[0]}", is_verdict=True, is_bad=True)
+        for one in findings
+        if one.subject.kind is AlertKind.VERIFICATION and one.subject.table == row.overview.state.table
+    ]
     compared_at = row.overview.state.compared_at
-    return f"{instant(compared_at)}: compared as a whole, because the table has no cursor" if compared_at else ""
+    whole = (
+        Comparison(at=compared_at, words="compared as a whole, because the table has no cursor", is_verdict=True) if compared_at else None
+    )
+    known = sorted([*reconciled, *verified, *([whole] if whole else [])], key=lambda one: one.at, reverse=True)
+    last = next((number for number, one in enumerate(known) if one.is_verdict), len(known) - 1)
+    return tuple(known[: last + 1])
+
+
+def _reconciled(run: TableRun) -> Comparison:
+    at, counts = run.timing.finished_at or run.timing.started_at, run.result.counts
+    match run.status:
+        case TableRunStatus.IDLE:
+            return Comparison(at=at, words="reconcile found no difference", is_verdict=True)
+        case TableRunStatus.COMMITTED:
+            rows = counts.inserted + counts.updated + counts.deleted
+            words = f"reconcile found {plural(rows, 'row')} that differed, and repaired {'it' if rows == 1 else 'them'}"
+            return Comparison(at=at, words=words, is_verdict=True)
+        case TableRunStatus.FAILED:
+            first = (run.messages.message.splitlines() or ["the line of the run does not say why"])[0]
+            return Comparison(at=at, words=f"reconcile failed: {first}", is_bad=True)
+        case _:
+            return Comparison(at=at, words="reconcile has begun, and has not ended")
 
 
 def column_changes(runs: Iterable[TableRun]) -> tuple[ColumnChange, ...]:
@@ -148,10 +190,26 @@ def column_changes(runs: Iterable[TableRun]) -> tuple[ColumnChange, ...]:
     return tuple(sorted(first.values(), key=lambda change: change.at, reverse=True))
 
 
-def actions(pipeline: str, table: str) -> tuple[Action, ...]:
-    """Returns the runs that can be asked for, filled in for one table."""
+def actions(pipeline: str, table: str, gaps: Iterable[GapRecord] = ()) -> tuple[Action, ...]:
+    """Returns what can be asked for, filled in for one table: runs, and to go on behind a gap of its archive.
+
+    Args:
+        pipeline, table: Which.
+        gaps: Of the table's archive; those that are open can be accepted.
+    """
     which = f"--pipeline {shlex.quote(pipeline)} --table {shlex.quote(table)}"
+    accepted = (
+        Action(
+            title="Accept the gap",
+            explanation=f"The events of {one.gap} are lost, and the next run goes on behind them.",
+            conf="",
+            command=f"cdc-ops gap accept {shlex.quote(one.gap_id)} {which} --why 'the reason, which the ledger keeps'",
+        )
+        for one in gaps
+        if one.status is GapStatus.OPEN
+    )
     return (
+        *accepted,
         Action(
             title="Verify",
             explanation="Compares source and lake and changes nothing.",

@@ -4,8 +4,11 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
+from cdc_ops.core.operation.run_request import airflow_run_id
 from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.processes import LOCAL
 from cdc_ops.state.base import TableOverview
 from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.web.words import duration, instant
@@ -65,6 +68,33 @@ class PipelineInfo:
         """How far behind a table may be: two intervals and some minutes of work."""
         return 2 * self.every + _SLACK if self.every else LATE_DEFAULT
 
+    @property
+    def dag_address(self) -> str:
+        """The relative address of its DAG's page in Airflow, "" where there is none."""
+        return f"../dags/{quote(self.dag_ids[0], safe='')}" if self.dag_ids else ""
+
+    def dag_of_run(self, run_id: str) -> tuple[str, str] | None:
+        """Returns the DAG of a run, and the run's id in Airflow; None for a run of the command line, and where the DAG is not known.
+
+        Args:
+            run_id: As the ledger has it.
+        """
+        of_airflow, reconciles = airflow_run_id(run_id)
+        dags = self.dag_ids[1:] if reconciles else self.dag_ids[:1]
+        return None if run_id.startswith(LOCAL) or not dags else (dags[0], of_airflow)
+
+    def run_address(self, run_id: str) -> str:
+        """Returns the relative address of a run's page in Airflow, "" where there is none.
+
+        Args:
+            run_id: As the ledger has it.
+
+        >>> PipelineInfo(dag_ids=("cdc_shop",)).run_address("manual__1+2")
+        '../dags/cdc_shop/runs/manual__1%2B2'
+        """
+        found = self.dag_of_run(run_id)
+        return f"../dags/{quote(found[0], safe='')}/runs/{quote(found[1], safe='')}" if found else ""
+
 
 class Tone(enum.StrEnum):
     """What a lag means, as a colour."""
@@ -121,6 +151,11 @@ class TableRow:
     def table(self) -> str:
         """The table as `schema.table`."""
         return str(self.overview.state.table)
+
+    @property
+    def is_late(self) -> bool:
+        """True if the table is further behind than it may be, whatever else is wrong with it."""
+        return self.lag is not None and timedelta(0) < self.limit < self.lag
 
     @property
     def freshness(self) -> Freshness | None:

@@ -8,11 +8,18 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from sqlalchemy import create_engine, delete
 
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.state.db.schema import runs
+from cdc_ops.state.sql import open_reader, open_store
+from cdc_ops.state.table_run import TableRunStatus
 from tests.airflow.stage import FILE
 from tests.browser import Tab, pressed, typed, until
 from tests.status_case import fill_ledger, fill_many
@@ -32,6 +39,7 @@ class Site:
     address: str
     token: str
     admin: str
+    ledger: str
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +68,7 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]
         server = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | settings)
     try:
         _wait_for(port, server, log)
-        yield Site(address, (folder / "token").read_text(), (folder / "token.admin").read_text())
+        yield Site(address, (folder / "token").read_text(), (folder / "token.admin").read_text(), ledger)
     finally:
         server.terminate()
         server.wait(30)
@@ -142,13 +150,205 @@ def test_a_thousand_tables_are_paged_sorted_and_filtered_by_links_alone(site: Si
         before = visitor.loaded
         visitor.value(f'document.querySelector("{link}").click()')
         visitor.wait(before)
-        assert visitor.value("document.querySelector('tbody th a').innerText") == first
+        assert visitor.value("document.querySelector('table.tables tbody th a').innerText") == first
     before = visitor.loaded
     visitor.value("document.querySelector('a.tile.failed').click()")
     visitor.wait(before)
     assert visitor.value("document.querySelectorAll('table.tables tbody').length") == 11
     assert visitor.value("document.querySelectorAll('svg.bar[role=img][aria-label]').length") == 11
-    assert visitor.value("document.querySelectorAll('script').length") == 0
+    visitor.open(f"{site.address}/cdc/ui?pipeline=big&sort=table")
+    for step, first in (("a[rel=last]", "0900"), ("a[rel=first]", "0000"), ("form button", "0300")):
+        before = visitor.loaded
+        visitor.value(
+            f"document.querySelector('nav.pager input[name=page]').value = '4'; document.querySelector('nav.pager {step}').click()"
+        )
+        visitor.wait(before)
+        assert visitor.value("document.querySelector('table.tables tbody th a').innerText") == f"big.table_{first}"
+
+
+def test_links_to_airflow_lead_out_of_its_frame_and_never_show_airflow_in_itself(site: Site, visitor: Tab) -> None:
+    tab = visitor
+    for page, link, there in (
+        ("cdc/ui", "a.out[href*=cdc_shop]", "/dags/cdc_shop"),
+        ("cdc/table?pipeline=shop&name=shop.orders", "table a.out[href*=runs]", "/dags/cdc_shop/runs/"),
+        ("cdc/table?pipeline=shop&name=shop.orders", "table a.out[href*=task]", "/dags/cdc_shop/runs/"),
+    ):
+        tab.open(f"{site.address}/plugin/cdc")
+        until(tab, f"{FRAME}.querySelector('table.tables') && {FRAME}.readyState == 'complete'")
+        tab.value(f"{FRAME}.location.href = '{site.address}/{page}'")
+        until(tab, f"{FRAME}.location.href.endsWith('{page}') && {FRAME}.readyState == 'complete' && {FRAME}.querySelector('{link}')")
+        before = tab.loaded
+        tab.value(f"{FRAME}.querySelector('{link}').click()")
+        tab.wait(before)
+        until(tab, f"location.pathname.startsWith('/airflow{there}') && !document.querySelector('iframe')")
+        assert complaints(tab) == []
+    tab.open(f"{site.address}/cdc/ui")
+    before = tab.loaded
+    tab.value("document.querySelector('a.out[href*=cdc_shop]').click()")
+    tab.wait(before)
+    assert tab.value("location.pathname") == "/airflow/dags/cdc_shop", "the page without its frame leads there too"
+
+
+DARK = "(document => getComputedStyle(document.body).backgroundColor === 'rgb(20, 24, 31)')"
+
+
+def test_the_page_has_the_colours_that_airflow_has_and_changes_them_with_it(site: Site, visitor: Tab) -> None:
+    tab = visitor
+    followed = (("dark", "light", True), ("light", "dark", False), ("system", "dark", True), ("system", "light", False))
+    choose = "localStorage.setItem('theme', '{0}'); dispatchEvent(new StorageEvent('storage', {{key: 'theme', newValue: '{0}'}}))"
+    try:
+        tab.look(scheme="light")
+        tab.open(f"{site.address}/plugin/cdc")
+        until(tab, f"{FRAME}.querySelector('table.tables') && {FRAME}.readyState == 'complete'")
+        tab.value(f"window.first = {FRAME}")
+        for theme, scheme, dark in (
+            ("dark", "light", True),
+            ("light", "dark", False),
+            ("system", "dark", True),
+            ("system", "light", False),
+        ):
+            tab.look(scheme=scheme)
+            tab.value(choose.format(theme))
+            until(tab, f"{DARK}({FRAME}) === {json.dumps(dark)}")
+            until(tab, f"document.documentElement.classList.contains('dark') === {json.dumps(dark)}")
+        assert tab.value(f"window.first === {FRAME}"), "nothing was loaded again"
+        for theme, scheme, dark in followed[:3]:
+            tab.look(scheme=scheme)
+            tab.value(f"localStorage.setItem('theme', '{theme}')")
+            tab.open(f"{site.address}/cdc/ui")
+            assert tab.value(f"{DARK}(document)") is dark, "the page without the frame has them too"
+        assert complaints(tab) == []
+    finally:
+        tab.value("localStorage.removeItem('theme')")
+
+
+QUICK = """
+window.asked = 0;
+const [later, ask] = [window.setTimeout, window.fetch];
+window.setTimeout = (what, wait) => later(what, Math.min(wait, 200));
+window.fetch = (...what) => { window.asked += 1; return ask(...what); };
+"""
+"""Lets the page be updated all the time, and counts how often it asks."""
+
+
+@pytest.fixture
+def quick(site: Site, visitor: Tab) -> Iterator[Tab]:
+    """A browser in which an open page is updated five times a second; failures that a test adds to the ledger are gone after it."""
+    script = visitor.call("Page.addScriptToEvaluateOnNewDocument", source=QUICK)["identifier"]
+    yield visitor
+    visitor.value("sessionStorage.clear()")
+    visitor.open("about:blank")
+    visitor.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    engine = create_engine(site.ledger)
+    with engine.begin() as connection:
+        connection.execute(delete(runs).where(runs.c.run_id.startswith("later__", autoescape=True)))
+    engine.dispose()
+
+
+def note_failure(site: Site, name: str, message: str) -> None:
+    """Lets a run of a table fail now, as the ledger has it."""
+    with open_store(site.ledger) as store:
+        [line] = store.history("shop", TableName.parse(name), limit=1)
+        timing = replace(line.timing, started_at=store.now(), finished_at=store.now())
+        messages = replace(line.messages, message=message)
+        store.record(replace(line, run_id=f"later__{message}", status=TableRunStatus.FAILED, timing=timing, messages=messages))
+
+
+NAMES = "[...document.querySelectorAll('table.tables tbody')].map(one => one.dataset.key + ' ' + one.className)"
+ANEW = f"""
+(() => {{
+  const ask = new XMLHttpRequest();
+  ask.open('GET', location.href, false);
+  ask.send();
+  const document = new DOMParser().parseFromString(ask.responseText, 'text/html');
+  return {NAMES};
+}})()
+"""
+"""The tables of a page that was loaded anew."""
+
+
+def test_an_open_page_is_updated_in_place_and_keeps_what_its_reader_has_opened_focused_and_scrolled(site: Site, quick: Tab) -> None:
+    tab = quick
+    tab.look(height=300)
+    tab.open(f"{site.address}/cdc/ui?pipeline=shop")
+    error = "document.querySelector('tbody[data-key=\"shop/shop.payments\"] details')"
+    tab.value(f"window.same = true; {error}.open = true; document.querySelector('.summary').open = false")
+    focused = "document.querySelector('a[href*=\"name=shop.order_items\"]')"  # its row moves
+    tab.value(f"window.focused = {focused}; {focused}.focus({{preventScroll: true}}); scrollTo(0, 150)")
+    assert "order_items failed" not in " ".join(tab.value(NAMES))
+    note_failure(site, "shop.order_items", "first")
+    until(tab, "document.querySelector('tbody[data-key=\"shop/shop.order_items\"]').className == 'failed'")
+    assert tab.value("window.same"), "the page was loaded again"
+    assert tab.value(f"{error}.open && !document.querySelector('.summary').open && scrollY") == 150
+    assert tab.value("document.activeElement === window.focused")
+    assert tab.value(NAMES) == tab.value(ANEW)
+    assert tab.value("[...document.querySelectorAll('table.tables tbody')].length") == 5
+    assert tab.value("document.querySelector('.tile.failed b').innerText") == "2"
+    assert complaints(tab) == []
+
+
+@pytest.mark.parametrize("query", ["sort=run", "sort=table&order=turned", "health=failed", "q=order&sort=rows"])
+def test_a_page_that_was_updated_is_the_page_that_one_would_load(site: Site, quick: Tab, query: str) -> None:
+    quick.open(f"{site.address}/cdc/ui?pipeline=shop&{query}")
+    quick.value("window.same = true")
+    for number, name in enumerate(("shop.orders", "shop.customers", "shop.stock_movements")):
+        note_failure(site, name, f"{query} {number}")
+    until(quick, f"JSON.stringify({NAMES}) === JSON.stringify({ANEW}) && document.body.innerText.includes('{query} 0')")
+    assert quick.value("window.same")
+
+
+def test_nothing_changes_under_a_reader_who_selects_types_or_has_paused(site: Site, quick: Tab) -> None:
+    tab, waits = quick, "document.querySelector('#updates span').innerText"
+    tab.open(f"{site.address}/cdc/table?pipeline=shop&name=shop.customers")
+    page = "document.querySelector('main').innerText"
+    begin = {
+        "selected": "getSelection().selectAllChildren(document.querySelector('h1'))",
+        "focused": "document.querySelector('[name=q]').focus(), document.querySelector('[name=q]').value = 'half a'",
+    }
+    for number, (how, ends) in enumerate((("selected", "getSelection().removeAllRanges()"), ("focused", "document.activeElement.blur()"))):
+        if how == "focused":
+            tab.open(f"{site.address}/cdc/ui?pipeline=shop")
+        tab.value(begin[how])
+        until(tab, f"{waits}.includes('wait')")
+        note_failure(site, "shop.customers", f"Held back {number}.")
+        asked = tab.value("window.asked")
+        tab.call("Runtime.evaluate", expression="new Promise(done => later(done, 600))", awaitPromise=True)
+        assert (tab.value("window.asked"), f"Held back {number}." in tab.value(page)) == (asked, False)
+        tab.value(ends)
+        until(tab, f"{page}.includes('Held back {number}.') && !{waits}.includes('wait')")
+    assert tab.value("document.querySelector('input[name=q]').value") == "half a"
+    tab.value("document.querySelector('#updates button').click()")
+    note_failure(site, "shop.customers", "Paused.")
+    for again in range(2):  # the next page is paused as well
+        assert tab.value("document.querySelector('#updates button').getAttribute('aria-pressed')") == "true"
+        asked = tab.value("window.asked")
+        tab.call("Runtime.evaluate", expression="new Promise(done => later(done, 600))", awaitPromise=True)
+        assert tab.value("window.asked") == asked
+        if not again:
+            assert "Paused." not in tab.value(page)
+            tab.open(f"{site.address}/cdc/ui?pipeline=shop")
+    note_failure(site, "shop.customers", "Gone on.")
+    tab.value("document.querySelector('#updates button').click()")
+    until(tab, f"{page}.includes('Gone on.')")
+
+
+def test_a_page_that_cannot_be_updated_stays_and_says_so(site: Site, quick: Tab) -> None:
+    quick.open(f"{site.address}/cdc/ui?pipeline=shop")
+    quick.call("Network.clearBrowserCookies")
+    until(quick, "document.getElementById('trouble').innerText.includes('401')")
+    assert quick.value("document.querySelectorAll('table.tables tbody').length") == 5
+    quick.call("Network.setCookie", name="_token", value=site.token, url=f"{site.address}/", httpOnly=True)
+    until(quick, "document.getElementById('trouble').innerText === ''")
+
+
+def test_without_javascript_the_page_is_whole_and_is_not_updated(site: Site, visitor: Tab) -> None:
+    visitor.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        visitor.open(f"{site.address}/cdc/ui?pipeline=shop")
+        assert visitor.value("document.querySelectorAll('table.tables tbody').length") == 5
+        assert visitor.value("document.getElementById('updates').checkVisibility()") is False
+    finally:
+        visitor.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
 CONTRASTS = """
@@ -176,6 +376,21 @@ CONTRASTS = """
 })()
 """
 """The contrast of each visible text with the colour behind it, by the formula of WCAG."""
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1300), ("dark", 420)])
+@pytest.mark.parametrize(
+    "path", ["ui", "table?pipeline=shop&name=shop.orders", "run?dag_id=cdc_shop&run_id={run}", "ui?q=none", "dag?dag_id=x"]
+)
+def test_who_does_not_see_the_page_can_use_it_by_the_rules_of_axe(site: Site, visitor: Tab, scheme: str, width: int, path: str) -> None:
+    with open_reader(site.ledger) as reader:
+        run = reader.history("shop", TableName.parse("shop.payments"))[-1].run_id
+    visitor.look(scheme=scheme, width=width)
+    visitor.open(f"{site.address}/cdc/{path.format(run=quote(run))}")
+    visitor.value((files("axe_core_python") / "axe.min.js").read_text("utf-8"))
+    result = visitor.call("Runtime.evaluate", expression="axe.run()", awaitPromise=True, returnByValue=True)["result"]["value"]
+    assert len(result["passes"]) > 10
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in result["violations"]] == []
 
 
 def opened(tab: Tab, text: str) -> None:

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -257,6 +258,19 @@ def asked_in_the_browser(tab: Tab, airflow: LiveAirflow, user: str, title: str) 
     return str(tab.value(f"{DIALOG}.innerText")).splitlines()
 
 
+def led_out(tab: Tab, airflow: LiveAirflow, link: str, address: str = "") -> None:
+    """Follows a link of our page in Airflow's frame, which must lead the window elsewhere, and not the frame."""
+    frame = "document.querySelector('iframe').contentDocument"
+    tab.open(f"{airflow.address}/plugin/cdc")
+    until(tab, f"{frame}.readyState == 'complete' && {frame}.querySelector('table.tables')")
+    if address:
+        tab.value(f"{frame}.location.href = '{airflow.address}/{address}'")
+    until(tab, f'{frame}.readyState == "complete" && {frame}.querySelector("{link}")')
+    before = tab.loaded
+    tab.value(f'{frame}.querySelector("{link}").click()')
+    tab.wait(before)
+
+
 def answered_there(tab: Tab, answer: str, words: str) -> None:
     """Presses an answer's button, waits for the words of the page, and leaves it: an open page asks the server on and on."""
     pressed(tab, answer)
@@ -286,9 +300,14 @@ def test_a_person_answers_in_the_browser_what_a_run_asks_and_nobody_else_can(sta
     granted = airflow.trigger(dag_id, {"mode": "reconcile"})
     airflow.question(dag_id, granted)
     asked_in_the_browser(tab, airflow, OPERATOR, title)
+    led_out(tab, airflow, f"a[href*='{quote(granted, safe='')}/required_actions']")
+    until(tab, f"location.pathname.endsWith('/required_actions') && document.body.innerText.includes('{title}')")
+    asked_in_the_browser(tab, airflow, OPERATOR, title)
     answered_there(tab, "Approve", "Pending required actions (0)")
     assert airflow.ended(dag_id, granted).state == "success"
     assert stage.is_equal(CLICKED)
+    led_out(tab, airflow, f"a[href*='task?'][href*='{quote(granted, safe='')}']", f"cdc/table?pipeline={CLICKED}&name={CLICKED}.orders")
+    until(tab, "location.pathname.endsWith('/tasks/approved.sync/mapped/0') && !document.querySelector('iframe')")
     assert stage.answers(CLICKED) == [("refused", OPERATOR), ("granted", OPERATOR)]
     tab.open(f"{airflow.address}/required_actions")
     until(tab, "['Rejection Received', 'Approval Received'].every(words => document.body.innerText.includes(words))")

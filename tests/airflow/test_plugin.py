@@ -19,8 +19,10 @@ ROUTES = (
     "/cdc/table?pipeline=shop&name=shop.orders",
     "/cdc/dag?dag_id=cdc_shop",
     "/cdc/run?dag_id=cdc_shop&run_id=none",
+    "/cdc/task?pipeline=shop&name=shop.orders&run_id=none",
     "/cdc/metrics",
     "/cdc/style.css",
+    "/cdc/page.js",
 )
 
 
@@ -76,8 +78,8 @@ def test_nobody_gets_in_without_a_login(client: Any, route: str) -> None:
 def test_whoever_may_see_plugins_gets_in(client: Any, allowed: set[str], role: str) -> None:
     allowed.add("cdc_shop")
     for route in ROUTES:
-        answer = client.get(route, headers=headers(role))
-        assert answer.status_code == 200, answer.text
+        answer = client.get(route, headers=headers(role), follow_redirects=False)
+        assert answer.status_code == (303 if route.startswith("/cdc/task") else 200), answer.text
         assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
 
 
@@ -120,8 +122,8 @@ def test_no_visitor_reaches_a_route_that_changes_anything_because_there_is_none(
     assert set().union(*routes.values()) <= {"GET", "HEAD"}
     before = stored()
     assert any("shop" in line for line in before)
-    seen = {client.get(route, headers=who).status_code for route in ROUTES}
-    assert seen == ({200} if role else {401})
+    seen = {client.get(route, headers=who, follow_redirects=False).status_code for route in ROUTES}
+    assert seen == ({200, 303} if role else {401})
     for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "MKCOL"):
         answers = {route: client.request(method, route, headers=who, json={}).status_code for route in ROUTES}
         assert set(answers.values()) <= {401, 403, 404, 405}, (method, answers)
@@ -211,6 +213,15 @@ def test_the_page_stays_closed_where_airflow_has_moved_its_checks(monkeypatch: p
     monkeypatch.setitem(sys.modules, "airflow.api_fastapi.core_api.security", None)
     client = TestClient(status_page())
     assert [client.get(route.removeprefix("/cdc")).status_code for route in ROUTES] == [403] * len(ROUTES)
+
+
+def test_a_log_that_cannot_be_found_because_airflow_has_moved_its_models_is_looked_for_on_the_page_of_the_run(
+    client: Any, allowed: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed.add("cdc_shop")
+    monkeypatch.setitem(sys.modules, "airflow.models.xcom", None)
+    answer = client.get("/cdc/task?pipeline=shop&name=shop.orders&run_id=manual__1", headers=headers(), follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "../dags/cdc_shop/runs/manual__1")
 
 
 def test_airflow_lists_the_plugin_once_also_with_the_copied_file(metadata: Path) -> None:

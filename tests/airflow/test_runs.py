@@ -19,6 +19,7 @@ from jsonschema import FormatChecker
 
 from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.airflow.run_note import NOTE
+from cdc_ops.airflow.task_page import task_page
 from cdc_ops.airflow.tasks import RESULTS
 from cdc_ops.core.operation.run_request import RunKind
 from cdc_ops.core.schema.tables import TableName
@@ -78,6 +79,12 @@ def test_a_snapshot_then_nothing_new_then_one_table_fails_and_heals(stage: Stage
     healed = stage.run()
     assert (healed.state, stage.statuses(healed)) == ("success", {SALES: "committed", LINES: "idle"})
     assert [(call["step"], call["tables"]) for call in stage.calls()] == [("merge", [SALES])], "what was landed is not read again"
+
+    pages = [task_page("cdc_shop", run.id, SALES) for run in (first, idle, broken, healed)]
+    assert pages == [f"/tasks/tables.{task}/mapped/0" for task in ("merge", "plan", "merge", "merge")], (
+        "the page leads to such a task's log"
+    )
+    assert task_page("cdc_shop", first.id, "shop.none") == task_page("cdc_shop", "none", SALES) == ""
 
 
 @pytest.mark.parametrize("ledger_is_lost", [False, True])

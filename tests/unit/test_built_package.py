@@ -53,7 +53,7 @@ def test_the_wheel_has_every_file_of_the_package_and_of_what_it_hands_to_spark_a
         expected |= {f"{place}/{path.relative_to(ROOT / folder).as_posix()}" for path in files_of(ROOT / folder)}
     in_wheel = {name for name in contents(built.wheel) if name.startswith("cdc_ops/")}
     assert in_wheel == expected
-    some = {"web/style.css", "web/templates/base.html", "lake/data_files/DeletedRows.java", "py.typed"}
+    some = {"web/style.css", "web/page.js", "web/templates/base.html", "lake/data_files/DeletedRows.java", "py.typed"}
     some |= {"spark_jobs/sync.py", "demo/dags/pipelines/shop.yaml", "docs/quickstart.md"}
     assert {f"cdc_ops/{name}" for name in some} <= in_wheel
     assert any(name.startswith("cdc_ops/state/migrations/versions/v0001") for name in in_wheel)

@@ -208,7 +208,9 @@ def test_a_request_that_cannot_be_meant_is_refused_before_anything_is_touched(fo
     assert not (folder / "ledger.db").exists()
 
 
-@pytest.mark.parametrize("command", [("status",), ("alerts",), ("alerts", "--notify"), ("metrics",), ("gap", "list")], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [("status",), ("alerts",), ("alerts", "--notify"), ("metrics",), ("gap", "list"), ("ui", "--port", "0")], ids=" ".join
+)
 def test_a_ledger_that_is_not_there_is_an_error_of_whoever_reads_it(folder: Path, command: tuple[str, ...]) -> None:
     code, output = run(*command)
     assert code == 2

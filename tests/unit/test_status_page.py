@@ -1,5 +1,7 @@
 """The status page on its own: every state of a table, empty, without a ledger, under a prefix."""
 
+import base64
+import hashlib
 import html
 import json
 import re
@@ -9,18 +11,21 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine, event
 
+from cdc_ops.core.approvals import ApprovalRecord, Asked, Decision
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LedgerUnavailableError
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader, open_store
 from cdc_ops.web import view, words
 from cdc_ops.web.app import create_app
+from cdc_ops.web.summary import DayOfRows
 from cdc_ops.web.view import Health, PipelineInfo
 from tests.status_case import ADVICE, ALERT, CHANGE, ERROR, HOLDER, fill_ledger, fill_many
 
@@ -40,15 +45,20 @@ def client(reader: StateReader) -> TestClient:
     return TestClient(create_app(lambda: reader, visible_pipelines=lambda: INFOS))
 
 
+def tables_of(page: str) -> int:
+    """How many tables the overview lists."""
+    return page.partition('<table class="tables">')[2].count("<tbody")
+
+
 class Links(HTMLParser):
-    """Collects what a page refers to."""
+    """Collects what a page refers to; forms need their fields."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if name in ("href", "src", "action") and value]
+        self.found += [value for name, value in attrs if name in ("href", "src") and value]
 
 
 def test_each_table_shows_the_state_that_it_is_in(reader: StateReader) -> None:
@@ -82,18 +92,33 @@ def test_a_table_that_the_source_does_not_show_is_missing_and_says_since_when(re
 
 def test_the_overview_has_a_line_per_table_and_says_who_holds_one(client: TestClient) -> None:
     page = client.get("/ui").text
-    assert page.count("<tbody") == 8
+    assert tables_of(page) == 8
     assert "backfill__2026-11-01" in page
     assert "part 3 of 12" in page
     assert "paused" in page
-    assert 'http-equiv="refresh" content="60"' in page
+
+
+def test_no_page_loads_itself_again_and_each_says_how_often_its_script_brings_it_up_to_date(client: TestClient) -> None:
+    for address in ("/ui", ORDERS, "/run?pipeline=shop&run_id=x", "/dag?dag_id=none", "/table?pipeline=shop&name=none"):
+        page = client.get(address).text
+        assert "http-equiv" not in page
+        assert '<body data-every="60">' in page
+
+
+def test_a_summary_says_how_each_pipeline_stands(client: TestClient) -> None:
+    page = client.get("/ui").text
+    found = re.findall(r'<tbody data-key="(\w+)".*?</tbody>', page, re.DOTALL)
+    assert found == ["clickstream", "shop"]
+    shop = re.findall(r"<td.*?</td>", page.partition('<tbody data-key="shop"')[2].partition("</tbody>")[0], re.DOTALL)
+    assert [re.sub(r"<.*?>", "", cell).strip() for cell in shop] == ["5", "1", "1", "31 min", "227,039"]
+    assert 'data-key="clickstream"' not in client.get("/ui?pipeline=shop").text
 
 
 def test_the_tiles_pick_tables_of_one_state(client: TestClient) -> None:
     page = client.get("/ui?health=failed").text
-    assert page.count("<tbody") == 1
+    assert tables_of(page) == 1
     assert "shop.payments" in page
-    assert client.get("/ui?health=nonsense&page=abc&sort=x").text.count("<tbody") == 8
+    assert tables_of(client.get("/ui?health=nonsense&page=abc&sort=x").text) == 8
 
 
 def test_an_error_is_shown_whole_and_escaped(client: TestClient) -> None:
@@ -126,7 +151,7 @@ def test_a_tables_page_draws_its_history_and_says_the_same_in_words(client: Test
         assert page.count(f'id="chart-{number}"') == 1
     assert "62 runs since" in page
     assert CHANGE.replace("'", "&#39;") in page
-    assert "source and lake were equal" in page
+    assert "reconcile found no difference" in page
 
 
 def test_a_table_without_runs_and_with_one_has_a_page_too(client: TestClient) -> None:
@@ -162,7 +187,7 @@ def test_a_run_can_be_asked_for_with_the_table_filled_in(reader: StateReader) ->
 def test_a_dag_and_a_run_of_it_have_a_view_and_other_dags_have_none(reader: StateReader, tmp_path: Path) -> None:
     infos = {"shop": replace(INFOS["shop"], dag_ids=("cdc_shop", "cdc_shop_reconcile"))}
     client = TestClient(create_app(lambda: reader, visible_pipelines=lambda: infos))
-    assert client.get("/dag?dag_id=cdc_shop").text.count("<tbody") == 5
+    assert tables_of(client.get("/dag?dag_id=cdc_shop").text) == 5
     run_id = reader.history("shop", TableName.parse("shop.payments"))[0].run_id
     page = client.get("/run", params={"dag_id": "cdc_shop", "run_id": run_id}).text
     assert "2 tables: 1 committed, 1 failed. Rows: " in page
@@ -225,20 +250,125 @@ def test_all_links_lead_to_the_page_under_any_prefix(reader: StateReader, prefix
         assert not any(link.startswith(("/", "http")) for link in links.found)
         queue += [str(answer.url.join(link)).removeprefix("http://h") for link in links.found if not re.match(r"ui\?.*&", link)]
     assert f"{prefix}/style.css" in seen
-    assert len([address for address in seen if "/table?" in address and "page=" not in address]) == 8
+    assert len([address for address in seen if "/table?" in address and not re.search("page=|#", address)]) == 8
     assert f"{prefix}/table?pipeline=shop&name=shop.orders&page=2#runs" in seen
     assert any(address.startswith(f"{prefix}/run?pipeline=shop&run_id=") for address in seen)
     assert {address for address in seen if re.search(r"/ui\?health=\w+$", address)} == {f"{prefix}/ui?health={one}" for one in SHOWN}
 
 
-def test_nothing_is_loaded_from_elsewhere_and_no_script_runs(client: TestClient) -> None:
-    answer = client.get("/ui")
-    policy = answer.headers["Content-Security-Policy"]
-    assert "default-src 'none'" in policy
-    assert "script" not in policy
-    assert "<script" not in answer.text
-    assert "style=" not in answer.text
+@pytest.mark.parametrize("address", ["/ui", ORDERS, "/table?pipeline=shop&name=none"])
+def test_nothing_is_loaded_from_elsewhere_and_the_only_script_is_a_file_that_the_page_knows_by_its_hash(
+    client: TestClient, address: str
+) -> None:
+    answer = client.get(address)
+    policy = dict(part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert {policy[name] for name in ("script-src", "connect-src", "style-src", "form-action", "frame-ancestors")} == {"'self'"}
+    [script] = re.findall(r"<script.*?</script>", answer.text, re.DOTALL)
+    served = client.get("/page.js")
+    digest = base64.b64encode(hashlib.sha384(served.content).digest()).decode()
+    assert script == f'<script src="page.js" integrity="sha384-{digest}"></script>'
+    assert served.headers["content-type"].startswith("text/javascript")
+    assert not re.search(r"\son\w+=|javascript:|style=", answer.text)
     assert not re.search(r"url\(|@import", client.get("/style.css").text)
+    assert not re.search(r"https?:|eval|innerHTML|insertAdjacentHTML|document\.write", served.text)
+
+
+IN_AIRFLOW = {"shop": replace(INFOS["shop"], dag_ids=("cdc_shop", "cdc_shop_reconcile"))}
+
+
+def links_out(page: str) -> list[str]:
+    """The links to Airflow, which must leave the frame that the page is shown in."""
+    return [html.unescape(link) for link in re.findall(r'<a class="out" href="(.*?)" target="_top">', page)]
+
+
+def test_links_lead_to_the_dag_the_run_and_the_task_in_airflow_and_out_of_its_frame(reader: StateReader) -> None:
+    found: list[tuple[str, str, str]] = []
+
+    def find_task(*about: str) -> str:
+        found.append(about)  # type: ignore[arg-type]
+        return "/tasks/tables.sync/mapped/3"
+
+    client = TestClient(create_app(lambda: reader, visible_pipelines=lambda: IN_AIRFLOW, find_task=find_task))
+    assert links_out(client.get("/ui").text) == ["../dags/cdc_shop"]
+    page = client.get("/table?pipeline=shop&name=shop.payments").text
+    run_id = reader.history("shop", TableName.parse("shop.payments"))[0].run_id
+    run, dag, task = f"../dags/cdc_shop/runs/{quote(run_id, safe='')}", "../dags/cdc_shop", links_out(page)[-1]
+    assert links_out(page) == [dag, run, task]
+    assert set(re.findall(r'href="(\.\./[^"]*)"', page)) == {dag, run}, "a link to Airflow without a target would show it in its own frame"
+    answer = client.get(f"/{task}", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{run}/tasks/tables.sync/mapped/3")
+    assert found == [("cdc_shop", run_id, "shop.payments")]
+    page = client.get("/run", params={"dag_id": "cdc_shop", "run_id": run_id}).text
+    assert links_out(page) == [run, *(link for link in links_out(page) if link.startswith("task?"))]
+    assert len(links_out(page)) == 3
+
+
+def test_a_run_of_the_command_line_and_one_of_a_dag_that_is_hidden_have_no_link_to_airflow(reader: StateReader, client: TestClient) -> None:
+    info = PipelineInfo(dag_ids=("cdc_shop",))
+    assert info.run_address("cli:host:1:abc") == info.run_address("reconcile__scheduled__1") == ""
+    assert IN_AIRFLOW["shop"].run_address("reconcile__scheduled__1") == "../dags/cdc_shop_reconcile/runs/scheduled__1"
+    for address in ("/ui", ORDERS):
+        assert links_out(client.get(address).text) == []
+    answer = client.get("/task?pipeline=shop&name=shop.orders&run_id=cli:host:1:abc", follow_redirects=False)
+    assert (answer.status_code, "Not a run of Airflow" in answer.text) == (404, True)
+    hidden = TestClient(create_app(lambda: reader, visible_pipelines=lambda: IN_AIRFLOW))
+    assert hidden.get("/task?pipeline=clickstream&name=shop.carts&run_id=manual__1", follow_redirects=False).status_code == 404
+
+
+def test_an_open_question_is_on_the_overview_with_the_way_to_its_answer(tmp_path: Path) -> None:
+    url, table = fill_ledger(tmp_path / "ledger.db"), TableName.parse("shop.payments")
+    with closing(open_store(url)) as store:
+        now, asked = store.now(), Asked(decision=Decision.DELETES, deletes=500, rows=1000)
+        for number, (name, left) in enumerate(((table, 60), (TableName.parse("shop.orders"), -1))):
+            store.ask_approval(
+                ApprovalRecord(
+                    approval_id=str(number),
+                    pipeline="shop",
+                    table=name,
+                    run_id="scheduled__1",
+                    asked=asked,
+                    text="Too many deletes.",
+                    asked_at=now,
+                    expires_at=now + timedelta(minutes=left),
+                )
+            )
+    client = TestClient(create_app(lambda: open_reader(url), visible_pipelines=lambda: IN_AIRFLOW))
+    page = client.get("/ui").text
+    assert page.count("delete 500 of 1,000 rows?") == 1, "the other question is no longer open"
+    assert "1 question open" in page
+    actions = [link for link in links_out(page) if "required_actions" in link]
+    assert actions == ["../dags/cdc_shop/required_actions?response_received=false", "../dags/cdc_shop/runs/scheduled__1/required_actions"]
+    assert "../dags/cdc_shop/runs/scheduled__1/required_actions" in links_out(client.get("/table?pipeline=shop&name=shop.payments").text)
+
+
+def test_a_long_run_has_pages_that_links_and_a_form_lead_to(tmp_path: Path) -> None:
+    url = fill_ledger(tmp_path / "ledger.db")
+    fill_many(url, "big", 250)
+    client = TestClient(create_app(lambda: open_reader(url)))
+    for address, first in (("/run?pipeline=big&run_id=scheduled__1", "big.table_0000"), ("/ui?pipeline=big&sort=table", "big.table_0000")):
+        page = client.get(address).text
+        assert first in page
+        pages = page.partition('<nav class="pager"')[2].partition("</nav>")[0]
+        assert re.findall(r'rel="(\w+)"', pages) == ["next", "last"]
+        fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="(.*?)">', pages))
+        assert re.findall(r'<input type="number" name="page" min="1" max="(\d+)" value="1"', pages) == ["3"]
+        [action] = re.findall(r'<form action="(\w+)" method="get">', pages)
+        jumped = client.get(f"/{action}", params={**fields, "page": "3"}).text
+        assert (jumped.count('data-key="big'), "big.table_0249" in jumped) == (50 + (action == "ui"), True)
+        assert re.findall(r'rel="(\w+)"', jumped.partition('<nav class="pager"')[2]) == ["first", "prev"]
+
+
+def test_the_rows_of_the_last_day_are_counted_once_in_ten_minutes(reader: StateReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = [0.0], []
+    monkeypatch.setattr(type(reader), "rows_written", lambda self, since: asked.append(since) or {"shop": len(asked)})
+    rows = DayOfRows(lambda: clock[0])
+    found = []
+    for second in (0, 599, 600, 2000):
+        clock[0] = second
+        found.append(rows.of(reader, NOW)["shop"])
+    assert found == [1, 1, 2, 3]
+    assert set(asked) == {NOW - timedelta(days=1)}
 
 
 @pytest.mark.parametrize(
@@ -276,5 +406,5 @@ def test_the_statements_of_the_ledger_do_not_grow_with_the_tables(tmp_path: Path
     few = [asked(address) for address in addresses]
     fill_many(ledger, "big", 300)
     assert [asked(address) for address in addresses] == few
-    assert 0 < max(few) <= 6
-    assert client.get("/ui").text.count("<tbody") == 100
+    assert 0 < max(few) <= 7
+    assert tables_of(client.get("/ui").text) == 100

@@ -1,9 +1,10 @@
 """The runs' record for people: one line per run and table, and the overview that the status page polls."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import JSON, BigInteger, Connection, Row, cast, func, select, type_coerce
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
@@ -14,6 +15,8 @@ from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.leases import lease_of
 from cdc_ops.state.db.schema import KEY, runs, tables, utc_now
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+
+T = TypeVar("T")
 
 _LINES: Final = 500
 """Lines that the search for the newest runs looks at first."""
@@ -76,8 +79,25 @@ def table_run(connection: Connection, pipeline: str, table: TableName, run_id: s
     return None if text is None else json_codec.loads(TableRun, text)
 
 
-def overview(connection: Connection, pipeline: str | None, table: TableName | None = None) -> tuple[TableOverview, ...]:
-    """Returns every known table, or those of a name, in one query: per table its row, and its newest line by a search in the index."""
+Parsed = dict[tuple[type, str], Any]
+"""Values by their class and JSON text."""
+
+
+def overview(
+    connection: Connection, pipeline: str | None, table: TableName | None = None, known: Parsed | None = None
+) -> tuple[tuple[TableOverview, ...], Parsed]:
+    """Returns every known table, or those of a name, in one query: per table its row, and its newest line by a search in the index.
+
+    Parsing is nearly all of the work for many tables, most of which are the same a minute later.
+
+    Args:
+        connection: To the ledger.
+        pipeline, table: Only these.
+        known: What an earlier overview has parsed.
+
+    Returns:
+        The tables, and all that was parsed of them, for the next overview.
+    """
     same = [runs.c[name] == tables.c[name] for name in KEY]
     last = select(runs.c.body).where(*same).order_by(runs.c.started_at.desc()).limit(1).scalar_subquery()
     leased = (tables.c.holder != "") & (tables.c.expires_at > utc_now())
@@ -86,7 +106,40 @@ def overview(connection: Connection, pipeline: str | None, table: TableName | No
         query = query.where(tables.c.pipeline == pipeline)
     if table is not None:
         query = query.where(tables.c.table_schema == table.schema, tables.c.table_name == table.name)
-    return tuple(_overview(row) for row in connection.execute(query))
+    parsed: Parsed = {}
+
+    def read(cls: type[T], text: str | None) -> T | None:
+        if text is None:
+            return None
+        found = (known or {}).get((cls, text))
+        value: T = json_codec.loads(cls, text) if found is None else found
+        parsed[cls, text] = value
+        return value
+
+    def one(row: Row[Any]) -> TableOverview:
+        return TableOverview(
+            state=read(TableState, row.state) or state_of(row),
+            stats=read(TableStats, row.stats),
+            last_run=read(TableRun, row.last_run),
+            lease=lease_of(row) if row.leased else None,
+        )
+
+    return tuple(one(row) for row in connection.execute(query)), parsed
+
+
+def rows_written(connection: Connection, since: datetime) -> dict[str, int]:
+    """Returns the rows that runs since an instant have written, by pipeline; the database takes the counts from the lines' JSON.
+
+    Only Postgres has to be told that the text is JSON: to SQLite such a cast means a number.
+    """
+    counts = (cast(runs.c.body, JSON) if connection.dialect.name == "postgresql" else type_coerce(runs.c.body, JSON))["counts"]
+    written = sum(cast(counts[name].as_string(), BigInteger) for name in ("inserted", "updated", "deleted"))
+    query = (
+        select(runs.c.pipeline, func.sum(written))
+        .where(runs.c.started_at >= since, runs.c.status == TableRunStatus.COMMITTED.value)
+        .group_by(runs.c.pipeline)
+    )
+    return {pipeline: int(rows or 0) for pipeline, rows in connection.execute(query)}
 
 
 def state_of(row: Row[Any]) -> TableState:
@@ -94,12 +147,3 @@ def state_of(row: Row[Any]) -> TableState:
     if row.state is not None:
         return json_codec.loads(TableState, row.state)
     return TableState(pipeline=row.pipeline, table=TableName(schema=row.table_schema, name=row.table_name))
-
-
-def _overview(row: Row[Any]) -> TableOverview:
-    return TableOverview(
-        state=state_of(row),
-        stats=None if row.stats is None else json_codec.loads(TableStats, row.stats),
-        last_run=None if row.last_run is None else json_codec.loads(TableRun, row.last_run),
-        lease=lease_of(row) if row.leased else None,
-    )
