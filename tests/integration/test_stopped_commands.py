@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class Command:
     """
 
     def __init__(self, world: World, variables: dict[str, str], *arguments: str) -> None:
+        self._ledger = world.ledger
         self._out, self._err = world.folder / "stdout", world.folder / "stderr"
         with self._out.open("wb") as stdout, self._err.open("wb") as stderr:
             self.process = subprocess.Popen(
@@ -74,13 +75,22 @@ class Command:
 
     def stop(self, number: signal.Signals) -> None:
         """Ends it by a signal to its group, and makes sure that it ended by itself, and its JVM with it."""
-        machines = java_children(self.process.pid)
         os.killpg(self.process.pid, number)
         assert self.process.wait(PATIENCE) == CODES[number], self.out + self.told
         assert "the process was ended" not in self.out + self.told
         assert "Traceback" not in self.out + self.told
         assert "Py4J" not in self.out + self.told
-        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in machines))
+        wait_for(lambda: not left_processes(self._ledger))
+
+
+def left_processes(ledger: str) -> list[str]:
+    """Processes that were started with a ledger in their environment, as a command and all below it are."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if ledger.encode() in environ.read_bytes():
+                found.append(environ.parent.name)
+    return found
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, ClassVar, Final
+from typing import IO, Any, ClassVar, Final
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.processes import end_words
@@ -89,7 +88,8 @@ class JvmLog:
         try:
             # A session of its own: what a terminal or a supervisor sends to the group is for this process, which ends the JVM itself.
             options = {"stdout": writing, "stderr": writing, "start_new_session": True}
-            gateway = launch_gateway(spark_conf, options)  # type: ignore[no-untyped-call]
+            with _ended_if_interrupted():
+                gateway = java_gateway.launch_gateway(spark_conf, options)  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError) as error:
             os.close(writing)
             copy.join(_PATIENCE)
@@ -246,6 +246,29 @@ class JvmLog:
             return [line[:_LONGEST_LINE] for line in self.path.read_text("utf-8", "replace").splitlines()[-_TAIL:]]
         except OSError:  # it was removed to make room
             return []
+
+
+@contextmanager
+def _ended_if_interrupted() -> Iterator[None]:
+    """Ends a JVM whose start is interrupted: PySpark forgets it then, and it would wait for ever for somebody to work with it."""
+    started: list[subprocess.Popen[bytes]] = []
+    gateway: Any = java_gateway
+    program = gateway.Popen
+
+    def start(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        started.append(program(*arguments, **options))
+        return started[0]
+
+    gateway.Popen = start
+    try:
+        yield
+    except KeyboardInterrupt:
+        for process in started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        gateway.Popen = program
 
 
 def _written_at(path: Path) -> float:
