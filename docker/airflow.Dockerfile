@@ -20,6 +20,7 @@ COPY --chown=airflow:0 pyproject.toml constraints.txt LICENSE README.md ./
 COPY --chown=airflow:0 cdc_ops cdc_ops
 COPY --chown=airflow:0 spark_jobs spark_jobs
 COPY --chown=airflow:0 dags dags
+COPY --chown=airflow:0 docs docs
 # s3fs must have the revision of fsspec that constraints.txt pins; it is what the Spark-free steps read the object store with.
 RUN pip install --no-cache-dir -c constraints.txt "apache-airflow==3.3.2" . "s3fs==2026.9.0"
 

@@ -117,7 +117,7 @@ def test_commands_in_the_blocks_of_a_page_are_taken_as_they_stand(page: Path) ->
 
 def test_a_command_that_would_be_refused_is_noticed() -> None:
     assert "Missing" in parsed("cdc-ops as-of shop.orders")
-    assert "unexpected extra argument" in parsed("cdc-ops reconcile shop")
+    assert "unexpected extra argument" in parsed("cdc-ops unlock shop.orders shop")
     assert "valid integer" in parsed("cdc-ops run shop --limit many")
     assert "is not one of" in parsed("cdc-ops resync --pipeline shop --mode all")
     assert parsed("cdc-ops run shop --limit 100") == ""
