@@ -288,7 +288,7 @@ def test_a_person_answers_in_the_browser_what_a_run_asks_and_nobody_else_can(sta
     airflow.question(dag_id, refused)
     shown = asked_in_the_browser(tab, airflow, COLLEAGUE, title)
     assert "why: The source no longer has them; max_delete_ratio is 0.1." in shown
-    assert f"cdc-ops reconcile --pipeline {CLICKED} --table {CLICKED}.orders --accept-deletes 77%" in shown, "a line to copy"
+    assert not [line for line in shown if "cdc-ops reconcile" in line], "who answers here has no need of a terminal"
     answered_there(tab, "Approve", "Access Denied")
     assert stage.answers(CLICKED) == [("asked", "")]
 
