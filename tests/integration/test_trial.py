@@ -122,6 +122,6 @@ def test_a_folder_that_is_there_is_refused_and_into_needs_a_limit(tmp_path: Path
 
     for options in ({"limit": 5, "into": str(tmp_path)}, {"into": str(tmp_path / "new")}):
         with pytest.raises(typer.Exit) as ended:
-            pipelines.run(verbose=False, **options)  # type: ignore[arg-type]
+            pipelines.run(given=None, pipeline=None, verbose=False, **options)  # type: ignore[arg-type]
         assert ended.value.exit_code == 2
     assert capsys.readouterr().err.count("RequestError") == 2
