@@ -116,3 +116,8 @@ def size_text(size: float, units: Sequence[str] = _UNITS) -> str:
     while amount >= 1024 and unit < len(units) - 1:
         amount, unit = amount / 1024, unit + 1
     return f"{amount:.0f} {units[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {units[unit]}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """Returns a number with its noun, e.g. `1 run`, `1,200 runs`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.text import plural
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.web.charts import (
     BOTTOM,
@@ -25,7 +26,7 @@ from cdc_ops.web.charts import (
 )
 from cdc_ops.web.view import PipelineInfo
 from cdc_ops.web.windows import windows_chart
-from cdc_ops.web.words import count, duration, instant, plural
+from cdc_ops.web.words import count, duration, instant
 
 _MARKS: Final = 4
 """Labels of a vertical axis above 0, at most."""

@@ -15,6 +15,7 @@ from cdc_ops import __version__
 from cdc_ops.core.approvals import ApprovalStatus
 from cdc_ops.core.operation.run_request import ledger_run_id
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.text import plural
 from cdc_ops.errors import CdcError
 from cdc_ops.metrics.families import read_families
 from cdc_ops.metrics.openmetrics import CONTENT_TYPE, openmetrics_text
@@ -77,7 +78,7 @@ class Pages:
         digest = base64.b64encode(hashlib.sha384(self.script.encode()).digest()).decode()
         self._jinja.globals.update(version=__version__, Health=Health, Sort=Sort, every=EVERY, integrity=f"sha384-{digest}")
         self._jinja.filters.update(
-            {one.__name__: one for one in (words.duration, words.ago, words.size, words.instant, words.took, words.spent, words.plural)}
+            {one.__name__: one for one in (words.duration, words.ago, words.size, words.instant, words.took, words.spent, plural)}
         )
 
     def overview(self, visible: Visible, wanted: Listing) -> HTMLResponse:

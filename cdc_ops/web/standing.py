@@ -11,11 +11,12 @@ from cdc_ops.core.archive.completeness import GapRecord, GapStatus
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.pipeline.receivers import AlertKind
+from cdc_ops.core.text import plural
 from cdc_ops.state.alerts import Finding
 from cdc_ops.state.base import OpenNumber
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.web.view import TableRow
-from cdc_ops.web.words import instant, plural
+from cdc_ops.web.words import instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.text import plural
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.web.charts import RIGHT, Bar, Chart, Tick, TimeAxis, bar_width, height_of, moments, number_step, number_texts
-from cdc_ops.web.words import instant, plural
+from cdc_ops.web.words import instant
 
 TITLE: Final = "Windows read"
 _MARKS: Final = 4

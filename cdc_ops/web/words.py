@@ -55,8 +55,3 @@ def took(run: TableRun) -> str:
 def count(value: float) -> str:
     """Returns a whole number with separators, e.g. `12,345`."""
     return f"{round(value):,}"
-
-
-def plural(number: int, one: str, many: str = "") -> str:
-    """Returns a number with its noun, e.g. `1 run`, `1,200 runs`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

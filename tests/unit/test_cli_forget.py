@@ -64,7 +64,7 @@ def test_somebody_is_asked_or_says_yes(folder: Path, monkeypatch: pytest.MonkeyP
     for arguments in ((), ("--json",)):
         refused = forget(PIPELINE, *arguments)
         assert (refused.exit_code, "--yes" in refused.output) == (2, True)
-    monkeypatch.setattr("cdc_ops.cli.commands.forget.has_terminal", lambda: True)
+    monkeypatch.setattr("cdc_ops.cli.confirmation.has_terminal", lambda: True)
     assert forget(PIPELINE, answer="n\n").exit_code == 0
     assert PIPELINE in pipelines(folder)
     assert forget(PIPELINE, answer="y\n").exit_code == 0

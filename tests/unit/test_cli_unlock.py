@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cdc_ops.cli import app
-from cdc_ops.cli.commands import unlock as module
+from cdc_ops.cli import confirmation as module
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import open_store
 from tests.state_values import ORDERS, PIPELINE, run
@@ -60,7 +60,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_taken(url: str) -> None:
 
 
 def test_on_a_terminal_somebody_is_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_has_terminal", lambda: True)
+    monkeypatch.setattr(module, "has_terminal", lambda: True)
     kept = unlock(answer="n\n")
     assert "Remove the lease?" in kept.output
     assert (kept.exit_code, lease(url) is not None) == (0, True)

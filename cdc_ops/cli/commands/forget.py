@@ -1,17 +1,17 @@
 """The command for a pipeline that is gone: forget. It writes the ledger and connects to nothing else."""
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded
+from cdc_ops.cli.confirmation import is_confirmed
 from cdc_ops.cli.output import render
 from cdc_ops.cli.session import ledger_reader
 from cdc_ops.config.settings import load_settings
-from cdc_ops.core.text import did_you_mean
+from cdc_ops.core.text import did_you_mean, plural
 from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
@@ -41,13 +41,16 @@ def forget(
                 data="Nothing was changed.",
                 next="'cdc-ops status' shows the pipelines.",
             )
-        if wanted := _confirmed(pipeline, tables, yes=yes, as_json=as_json):
+        text = f"The ledger forgets pipeline {pipeline} with {plural(len(tables), 'table')}, their runs and alerts. {_KEPT}"
+        if wanted := is_confirmed((text,), "Forget it?", without="Nothing was forgotten", yes=yes, quiet=as_json):
             with open_store(load_settings(os.environ).ledger) as store:
                 store.forget(pipeline)
     if as_json:
         render.print_json({"pipeline": pipeline, "forgotten": wanted, "tables": tables})
     elif wanted:
-        render.out.print(escape(f"The ledger has forgotten {pipeline}: {_counted(tables)}. {_KEPT}"), highlight=False, soft_wrap=True)
+        render.out.print(
+            escape(f"The ledger has forgotten {pipeline}: {plural(len(tables), 'table')}. {_KEPT}"), highlight=False, soft_wrap=True
+        )
 
 
 def _check_is_gone(pipeline: str, folder: "Path") -> None:
@@ -66,28 +69,3 @@ def _check_is_gone(pipeline: str, folder: "Path") -> None:
             data="Nothing was changed.",
             next=f"Remove {origin} first. If its ledger is wrong: cdc-ops state rebuild --pipeline {pipeline}",
         )
-
-
-def _confirmed(pipeline: str, tables: list[str], *, yes: bool, as_json: bool) -> bool:
-    """Says what is about to happen, and asks whether it shall.
-
-    Raises:
-        RequestError: there is nobody to ask.
-    """
-    text = f"The ledger forgets pipeline {pipeline} with {_counted(tables)}, their runs and alerts. {_KEPT}"
-    if not yes and (as_json or not has_terminal()):
-        raise RequestError(
-            "Nothing was forgotten: no terminal for the confirmation.", why=text, data="Nothing was changed.", next="Add --yes."
-        )
-    if not as_json:
-        render.err.print(escape(text), highlight=False, soft_wrap=True)
-    return yes or typer.confirm("Forget it?", err=True)
-
-
-def has_terminal() -> bool:
-    """True if there is somebody to ask."""
-    return sys.stdin.isatty()
-
-
-def _counted(tables: list[str]) -> str:
-    return f"{len(tables):,} table{'' if len(tables) == 1 else 's'}"

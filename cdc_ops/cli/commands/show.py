@@ -13,7 +13,7 @@ from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.cli.tables import place_of_table
-from cdc_ops.core.text import did_you_mean, split_list
+from cdc_ops.core.text import did_you_mean, plural, split_list
 from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def show(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it
     if texts:
         print_rows(render.out, names, texts)
     more = "; --limit shows more" if len(texts) == limit else ""
-    count = f"{len(texts):,} row{'s' if len(texts) != 1 else ''}" if texts else "no such row" if values else "no row"
+    count = plural(len(texts), "row") if texts else "no such row" if values else "no row"
     render.err.print(f"{table}: {count} of Delta version {found.version}{more}", highlight=False, soft_wrap=True, markup=False)
 
 

@@ -1,13 +1,13 @@
 """The command that frees a table whose holder does not come back: unlock. It writes the ledger and connects to nothing else."""
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
+from cdc_ops.cli.confirmation import is_confirmed
 from cdc_ops.cli.output import render
 from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.cli.tables import parse_table
@@ -41,7 +41,10 @@ def unlock(
         try:
             overview = _find(store, pipeline, parse_table(table))
             lease_text = _lease_text(store, overview)
-            freed = overview.lease is not None and _confirmed(lease_text, yes=yes, quiet=as_json)
+            asked = "Remove the lease?"
+            freed = overview.lease is not None and is_confirmed(
+                (lease_text, _RISK), asked, without="The lease was not removed", yes=yes, quiet=as_json
+            )
             if overview.lease is not None and freed:
                 store.unlock(overview.lease)
         finally:
@@ -81,25 +84,3 @@ def _lease_text(store: "StateReader", row: "TableOverview") -> str:
     until = f"until {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC, if it is not renewed"
     purpose = f" for {lease.purpose}" if lease.purpose else ""
     return f"{state.table} of pipeline {state.pipeline!r} is held by {lease.holder_name}{purpose}{since}, {until}."
-
-
-def _has_terminal() -> bool:
-    return sys.stdin.isatty()
-
-
-def _confirmed(lease_text: str, *, yes: bool, quiet: bool) -> bool:
-    """Says what is about to happen, and asks whether it shall.
-
-    Raises:
-        RequestError: there is nobody to ask.
-    """
-    if not yes and (quiet or not _has_terminal()):
-        raise RequestError(
-            "The lease was not removed: no terminal for the confirmation.",
-            why=f"{lease_text} {_RISK}",
-            data="Nothing was changed.",
-            next="Add --yes.",
-        )
-    if not quiet:
-        render.err.print(escape(f"{lease_text}\n{_RISK}"), highlight=False, soft_wrap=True)
-    return yes or typer.confirm("Remove the lease?", err=True)
