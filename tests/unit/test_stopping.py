@@ -8,19 +8,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from cdc_ops.cli.output.stopped import print_stopped_run
+from cdc_ops.cli.session import LocalSpark
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import CdcError, NullKeyError, RunStoppedError
+from cdc_ops.errors import CdcError, NullKeyError, RunStoppedError, Stopped
+from cdc_ops.lake.spark.jvm_log import JvmLog
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.steps.runs import run
 from cdc_ops.steps.runs.run import RunReport
 from cdc_ops.steps.runs.table_groups import TableFailure
 from tests.alert_case import write_file
@@ -175,3 +180,43 @@ def test_a_table_whose_lease_is_not_given_back_is_not_said_to_be_uncommitted(cap
 def test_a_run_that_was_ended_before_its_first_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     print_stopped_run("shop", RunReport(runs=(), failures=(), stopped_by="SIGTERM"), [], "cdc-ops run")
     assert capsys.readouterr().err == "Stopped by SIGTERM: no table of pipeline shop was begun.\nNext: cdc-ops run\n"
+
+
+@pytest.mark.parametrize(
+    ("connect", "has_ended", "may_commit"),
+    [("", True, False), ("", False, True), ("sc://127.0.0.1:15002", True, True)],
+    ids=["the JVM has ended", "the JVM may live", "a Spark server lives on"],
+)
+def test_only_the_certain_end_of_the_jvm_lets_leases_be_given_back(
+    monkeypatch: pytest.MonkeyPatch, connect: str, has_ended: bool, may_commit: bool
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalSpark, "session", lambda self, *, small: None)
+    monkeypatch.setattr("cdc_ops.cli.session.connection_url", lambda name: "")
+    monkeypatch.setattr("cdc_ops.jobs.execute", interrupted)
+    monkeypatch.setattr(JvmLog, "quit_jvm", lambda patience: has_ended)
+    spark = LocalSpark(cast(Any, SimpleNamespace(spark=SimpleNamespace(connect=connect))), print)
+    job = SimpleNamespace(small=True, source=SimpleNamespace(connection="shop_db", snapshot_connection=""))
+    with pytest.raises(Stopped) as caught:
+        spark.execute(cast(Any, job))
+    assert caught.value.may_commit is may_commit
+
+
+@pytest.mark.parametrize("may_commit", [False, True])
+def test_upkeep_that_was_ended_gives_its_leases_back_unless_it_may_still_commit(
+    monkeypatch: pytest.MonkeyPatch, *, may_commit: bool
+) -> None:
+    def stopped(_: Any) -> Any:
+        raise Stopped("SIGTERM", may_commit=may_commit)
+
+    released = list[str]()
+    monkeypatch.setattr(run, "due_maintenance", lambda *_: ())
+    monkeypatch.setattr(run, "lease_maintenance", lambda *_: [("a task", "its lease")])
+    monkeypatch.setattr(run, "maintenance_job", lambda *_: None)
+    monkeypatch.setattr(run, "LeaseKeeper", lambda *_: nullcontext())
+    context = SimpleNamespace(store=SimpleNamespace(release=released.append), lease_ttl=None)
+    with pytest.raises(Stopped):
+        run._maintain(cast(Any, context), cast(Any, None), (), stopped)
+    assert released == ([] if may_commit else ["its lease"])
