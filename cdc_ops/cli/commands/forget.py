@@ -41,7 +41,7 @@ def forget(
                 data="Nothing was changed.",
                 next="'cdc-ops status' shows the pipelines.",
             )
-        text = f"The ledger forgets pipeline {pipeline} with {plural(len(tables), 'table')}, their runs and alerts. {_KEPT}"
+        text = f"The ledger forgets pipeline {pipeline}: {plural(len(tables), 'table')}, with runs and alerts. {_KEPT}"
         if wanted := is_confirmed((text,), "Forget it?", without="Nothing was forgotten", yes=yes, quiet=as_json):
             with open_store(load_settings(os.environ).ledger) as store:
                 store.forget(pipeline)
