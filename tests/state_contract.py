@@ -24,6 +24,7 @@ from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from cdc_ops.state.table_run import TableRunStatus
 from tests.operations import changed, with_fields
+from tests.state_adopt_contract import AdoptContract
 from tests.state_alert_contract import AlertContract
 from tests.state_approval_contract import ApprovalContract
 from tests.state_archive_contract import ArchiveContract
@@ -34,7 +35,9 @@ from tests.state_told_contract import ToldFilesContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, make_operation, race, result, run, settle, take
 
 
-class StateContract(LeaseContract, ArchiveContract, IdleContract, AlertContract, ApprovalContract, ToldFilesContract, ForgetContract):
+class StateContract(
+    LeaseContract, ArchiveContract, IdleContract, AlertContract, ApprovalContract, ToldFilesContract, ForgetContract, AdoptContract
+):
     """The tests; those of leases, archives, idle tables, alerts, approvals, told files and pipelines that are gone stand on their own."""
 
     # ---------------------------------------------------------------------------------------------- opening and migrating

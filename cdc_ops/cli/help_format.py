@@ -14,7 +14,7 @@ PANELS: Final = {
     "Set up": ("init", "import-sqoop", "validate", "check"),
     "Run": ("plan", "run", "backfill"),
     "Look": ("status", "runs", "alerts", "show", "changes", "as-of", "advise", "metrics", "ui"),
-    "Repair": ("verify", "reconcile", "resync", "replay", "state", "unlock", "forget"),
+    "Repair": ("verify", "reconcile", "resync", "replay", "state", "unlock", "adopt", "forget"),
     "Archives": ("archive", "gap", "quarantine", "formats"),
     TOOLS: ("view", "register", "schema", "docs"),
 }

@@ -44,11 +44,12 @@ def read_text(path: str) -> str:
 def make_folder(path: str) -> None:
     """Makes a folder of the local file system, if it is one: object stores have keys."""
     filesystem, inner = open_filesystem(path)
-    if _is_local(filesystem):
+    if is_local(filesystem):
         filesystem.makedirs(inner, exist_ok=True)
 
 
-def _is_local(filesystem: Any) -> bool:
+def is_local(filesystem: Any) -> bool:
+    """True if a file system is that of this machine's disks."""
     return "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,))
 
 
@@ -61,7 +62,7 @@ def write_text(path: str, text: str) -> None:
         FileNotFoundError: the bucket does not exist. It is not made: its name may be misspelled, and a new one belongs to this login.
     """
     filesystem, inner = open_filesystem(path)
-    if not _is_local(filesystem):
+    if not is_local(filesystem):
         filesystem.pipe_file(inner, text.encode())  # keys need no folders, and to make folders could make the bucket
         return
     filesystem.makedirs(inner.rpartition("/")[0], exist_ok=True)

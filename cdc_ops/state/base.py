@@ -280,6 +280,25 @@ class StateStore(StateReader, ArchiveStore, AlertStore, ApprovalStore, ToldFiles
         """
 
     @abstractmethod
+    def adopt(self, old: Lease, new: Lease, state: TableState) -> None:
+        """Gives all that is known of a table to another pipeline, which has taken its Delta table over.
+
+        Open operations are discarded, and what the other pipeline had of the table is removed. The old pipeline knows nothing of it
+        afterwards, and has no lease any more.
+
+        Args:
+            old, new: The leases of both on the table.
+            state: Its state under the new pipeline.
+
+        Raises:
+            StaleStateError: one of the leases is lost; nothing was changed.
+        """
+
+    @abstractmethod
+    def adopt_rest(self, old: str, new: str) -> None:
+        """Gives another pipeline what is known of a pipeline as a whole: files of its archive, alerts and questions without a table."""
+
+    @abstractmethod
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
         """Forgets lines of runs and settled operations of a table from before an instant.
 

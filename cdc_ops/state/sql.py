@@ -22,7 +22,7 @@ from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, LeaseHeldError, StaleStateError
 from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableOverview
-from cdc_ops.state.db import alerts, approvals, forgetting, idle_tables, leases, operations, pruning, runs, table_rows
+from cdc_ops.state.db import adoption, alerts, approvals, forgetting, idle_tables, leases, operations, pruning, runs, table_rows
 from cdc_ops.state.db.alerts import SqlAlertReader, SqlAlertStore
 from cdc_ops.state.db.approvals import SqlApprovalReader, SqlApprovalStore
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
@@ -330,6 +330,17 @@ class SqlStateStore(SqlArchiveStore, SqlAlertStore, SqlApprovalStore, SqlToldFil
         if isinstance(forgotten, Lease):
             raise leases.lease_held(forgotten)
         return forgotten
+
+    def adopt(self, old: Lease, new: Lease, state: TableState) -> None:
+        """See `StateStore`."""
+        _check_table(new, (state,))
+        with self._database.write() as connection:
+            adoption.adopt(connection, old, new, state)
+
+    def adopt_rest(self, old: str, new: str) -> None:
+        """See `StateStore`."""
+        with self._database.write() as connection:
+            adoption.adopt_rest(connection, old, new)
 
     def prune(self, pipeline: str, table: TableName, before: datetime) -> int:
         """See `StateStore`. Nothing is locked where nothing is old."""

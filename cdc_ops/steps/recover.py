@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
 from cdc_ops.core.operation.commit_record import LakeHead
-from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
+from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare, foreign_error
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.results import OperationResult, Outcome
@@ -198,6 +198,7 @@ def rebuild_table(context: Context, request: RunRequest, config: TableConfig, *,
     Raises:
         LeaseHeldError: another run works on the table.
         StateError: the log no longer has a commit record, and no `watermark` is given.
+        TargetForeignError: another pipeline writes the table.
     """
     store = context.store
     lease = store.acquire(config.pipeline, config.table, request.holder, ttl=context.lease_ttl, live=True, purpose="state rebuild")
@@ -220,6 +221,8 @@ def _rebuild(context: Context, lease: Lease, config: TableConfig, watermark: Cur
     elif watermark is not None and head.txn_version is not None:
         by_hand = True
         state = rebuilt_from_data(config.pipeline, config.table, head.txn_version, watermark, delta_version=head.version, settled=settled)
+    elif head.txn_version is None and head.foreign_app_ids:
+        raise foreign_error(old, head)
     else:
         raise StateError(
             f"The Delta log of {config.table} no longer has a commit record of cdc-ops"

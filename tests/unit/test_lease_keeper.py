@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from cdc_ops.airflow.exceptions import RetryableRunError, tables_failed, to_airflow
 from cdc_ops.errors import CdcError, LakeConflictError, LedgerUnavailableError, NullKeyError, SchemaChangedError, StaleStateError
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.lease_renewal import LeaseKeeper
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
 from cdc_ops.testing.source_harness import wait_until
 from tests.state_values import ORDERS, PIPELINE, take
 

@@ -36,10 +36,10 @@ from cdc_ops.lake.spark.class_archive import NOTHING, ArchiveUse, archive_use
 from cdc_ops.lake.spark.conf import store_conf
 from cdc_ops.lake.spark.jvm_options import driver_conf
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.lease_renewal import LeaseKeeper
 from cdc_ops.steps.approvals import not_refused_before
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import build_job
-from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
 from cdc_ops.steps.runs.run import maintenance_job, settle_maintenance
 
 if TYPE_CHECKING:

@@ -1,21 +1,18 @@
 """The command for a pipeline that is gone: forget. It writes the ledger and connects to nothing else."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded
 from cdc_ops.cli.confirmation import is_confirmed
+from cdc_ops.cli.gone_pipelines import check_is_gone, check_is_known
 from cdc_ops.cli.output import render
 from cdc_ops.cli.session import ledger_reader
 from cdc_ops.config.settings import load_settings
-from cdc_ops.core.text import did_you_mean, plural
-from cdc_ops.errors import RequestError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from cdc_ops.core.text import plural
 
 _KEPT = "Its Delta tables stay as they are; nothing updates them any more."
 
@@ -31,16 +28,11 @@ def forget(
     from cdc_ops.state.sql import open_store
 
     with guarded(as_json):
-        _check_is_gone(pipeline, folder or load_settings(os.environ).pipelines)
+        instead = f"Remove {{origin}} first. If its ledger is wrong: cdc-ops state rebuild --pipeline {pipeline}"
+        check_is_gone(pipeline, folder or load_settings(os.environ).pipelines, "forgotten", instead)
         with ledger_reader() as reader:
-            known, tables = reader.pipelines(), [str(row.state.table) for row in reader.overview(pipeline)]
-        if pipeline not in known:
-            raise RequestError(
-                f"The ledger knows no pipeline {pipeline!r}.",
-                why=did_you_mean(pipeline, known),
-                data="Nothing was changed.",
-                next="'cdc-ops status' shows the pipelines.",
-            )
+            check_is_known(reader, pipeline)
+            tables = [str(row.state.table) for row in reader.overview(pipeline)]
         text = f"The ledger forgets pipeline {pipeline}: {plural(len(tables), 'table')}, with runs and alerts. {_KEPT}"
         if wanted := is_confirmed((text,), "Forget it?", without="Nothing was forgotten", yes=yes, quiet=as_json):
             with open_store(load_settings(os.environ).ledger) as store:
@@ -50,22 +42,4 @@ def forget(
     elif wanted:
         render.out.print(
             escape(f"The ledger has forgotten {pipeline}: {plural(len(tables), 'table')}. {_KEPT}"), highlight=False, soft_wrap=True
-        )
-
-
-def _check_is_gone(pipeline: str, folder: "Path") -> None:
-    """Makes sure that no file has the pipeline.
-
-    Raises:
-        ConfigError: a file of the folder is wrong, so nobody knows whose it is.
-        RequestError: a file has it.
-    """
-    from cdc_ops.config.loading import load_pipelines
-
-    if origin := next((one.origin for one in load_pipelines(folder) if one.name == pipeline), ""):
-        raise RequestError(
-            f"Pipeline {pipeline} cannot be forgotten: {origin} has it.",
-            why="Its next run would find its tables in the lake and know nothing of them.",
-            data="Nothing was changed.",
-            next=f"Remove {origin} first. If its ledger is wrong: cdc-ops state rebuild --pipeline {pipeline}",
         )

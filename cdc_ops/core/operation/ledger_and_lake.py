@@ -94,12 +94,7 @@ def compare(
 
 def _compare_unmarked(state: TableState, head: LakeHead) -> LedgerStatus:
     if head.foreign_app_ids:
-        raise TargetForeignError(
-            f"The Delta table for {state.table} is written by {', '.join(head.foreign_app_ids)}.",
-            why=f"Pipeline {state.pipeline!r} has the same target path, and only one pipeline may write a table.",
-            data="Nothing was written; the table is as it was.",
-            next="Give the table another 'path' in one of the two pipelines.",
-        )
+        raise foreign_error(state, head)
     if state.committed_op_seq:
         raise _lake_behind(state, "a table without commits of cdc-ops replaced it")
     if head.created_by_us:
@@ -109,6 +104,18 @@ def _compare_unmarked(state: TableState, head: LakeHead) -> LedgerStatus:
         why="It has no commit of cdc-ops; to overwrite it or to merge into it could destroy data of others.",
         data="Nothing was written; the table is as it was.",
         next="Give the table another 'path', or move the existing table away.",
+    )
+
+
+def foreign_error(state: TableState, head: LakeHead) -> TargetForeignError:
+    """Returns the error for a Delta table that another pipeline writes; a pipeline that got another name can take it over."""
+    names = [one.removesuffix(f"/{state.table}").rpartition("/")[2] for one in head.foreign_app_ids if one.endswith(f"/{state.table}")]
+    taken = f"If pipeline {names[0]} was renamed to {state.pipeline}: cdc-ops adopt {state.pipeline} --from {names[0]}. " if names else ""
+    return TargetForeignError(
+        f"The Delta table for {state.table} is written by {', '.join(head.foreign_app_ids)}.",
+        why=f"Pipeline {state.pipeline!r} has the same target path, and only one pipeline may write a table.",
+        data="Nothing was written; the table is as it was.",
+        next=f"{taken}{'Otherwise give' if taken else 'Give'} the table another 'path' in one of the two pipelines.",
     )
 
 

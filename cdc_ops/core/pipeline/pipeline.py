@@ -218,7 +218,7 @@ class Pipeline(Grouped):
 
     Args:
         name: Unique name. It is part of the transaction id in every Delta commit, so a renamed pipeline is refused at the tables of its old
-            name; with another `target.root` it starts from the beginning.
+            name until `cdc-ops adopt` takes them over.
         source: The source of the rows.
         target: Where they go.
         tables: Entries in file order; for a table the exact name wins over patterns, an earlier pattern over a later one.

@@ -19,6 +19,8 @@ from cdc_ops.lake.log.delta_log import DeltaLog, LogState
 OWNER_PIPELINE: Final = "cdc_ops.pipeline"
 OWNER_TABLE: Final = "cdc_ops.table"
 """Table properties, set at creation, that say whose table it is before its first data commit."""
+FORMER_PIPELINES: Final = "cdc_ops.former_pipelines"
+"""Table property: the pipelines that had the table before its owner took it over (`cdc-ops adopt`), the last one last, e.g. `shop,web`."""
 
 _OUR_IDS: Final = "cdc-ops/"
 _MEASURED: Final = {
@@ -64,14 +66,16 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
     state = log.state(version)
     ours = app_id(pipeline, table)
     owner = state.property(OWNER_PIPELINE) and f"{_OUR_IDS}{state.property(OWNER_PIPELINE)}/{state.property(OWNER_TABLE)}"
-    txn_version = state.transactions.get(ours)
+    former = {app_id(name, table) for name in former_pipelines(state)}
+    # What a pipeline committed before another one took the table over makes the table its own no more.
+    txn_version = state.transactions.get(ours) if owner == ours or ours not in former else None
     trail = _trail(log, version, pipeline, table) if txn_version is not None or owner == ours else None
     return LakeHead(
         version=version,
         txn_version=txn_version,
         record=trail.record if trail else None,
         record_version=trail.version if trail else None,
-        foreign_app_ids=_foreign(state, ours, owner),
+        foreign_app_ids=_foreign(state, {ours} | former - {owner}, owner),
         columns=state.columns(),
         partition_by=state.partition_by(),
         created_by_us=trail is not None and trail.record is None and trail.complete and not trail.changes,
@@ -170,6 +174,19 @@ def _metrics(log: DeltaLog, version: int, info: Mapping[str, Any]) -> Mapping[st
     }
 
 
+def former_pipelines(state: LogState) -> tuple[str, ...]:
+    """Returns the pipelines that had a table before its owner took it over, the last one last."""
+    return tuple(filter(None, state.property(FORMER_PIPELINES).split(",")))
+
+
+def owner_of(path: str) -> tuple[str, str]:
+    """Returns the pipeline and the table of the source, as `schema.table`, that a Delta table belongs to; "" for what nothing tells."""
+    log = DeltaLog(path)
+    version = log.newest()
+    state = log.state(version) if version is not None else LogState()
+    return state.property(OWNER_PIPELINE), state.property(OWNER_TABLE)
+
+
 def check_empty(log: DeltaLog) -> None:
     """Checks that the folder of a new table is empty.
 
@@ -185,9 +202,9 @@ def check_empty(log: DeltaLog) -> None:
         )
 
 
-def _foreign(state: LogState, ours: str, owner: str) -> tuple[str, ...]:
+def _foreign(state: LogState, known: set[str], owner: str) -> tuple[str, ...]:
     ids = {name for name in (*state.transactions, owner) if name.startswith(_OUR_IDS)}
-    return tuple(sorted(ids - {ours}))
+    return tuple(sorted(ids - known))
 
 
 def _trail(log: DeltaLog, newest: int, pipeline: str, table: TableName) -> _Trail:

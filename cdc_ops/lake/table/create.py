@@ -281,5 +281,12 @@ def _foreign_error(operation: Operation, owner: tuple[str, str]) -> TargetForeig
         f"The Delta table at {operation.target.path} belongs to {whose}.",
         why=f"It is the target of {operation.table} of pipeline {operation.pipeline!r}, and a table has only one writer.",
         data="Nothing was written; the table is unchanged.",
-        next="Set another 'path' for the table in the pipeline file, or move the existing Delta table away.",
+        next=_renamed(operation, owner) + "Set another 'path' for the table in the pipeline file, or move the existing Delta table away.",
     )
+
+
+def _renamed(operation: Operation, owner: tuple[str, str]) -> str:
+    """Returns what to do if the pipeline has got another name, "" where the table was another's."""
+    if owner[1] != str(operation.table):
+        return ""
+    return f"If pipeline {owner[0]} was renamed to {operation.pipeline}: cdc-ops adopt {operation.pipeline} --from {owner[0]}. Otherwise: "

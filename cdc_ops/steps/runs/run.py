@@ -12,13 +12,13 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LedgerUnavailableError, Stopped
 from cdc_ops.sources.base import Source
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.lease_renewal import LeaseKeeper
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import TablePlan, build_job
 from cdc_ops.steps.reporting.told_before import warned_before
-from cdc_ops.steps.runs.lease_renewal import LeaseKeeper
 from cdc_ops.steps.runs.one_look import SettledIdle, look_at
 from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.stopped_run import settle_stopped

@@ -1,0 +1,69 @@
+"""What a ledger promises of a table that another pipeline takes over; a part of `StateContract`."""
+
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from cdc_ops.core.pipeline.receivers import AlertKind
+from cdc_ops.errors import StaleStateError
+from cdc_ops.state.alerts import Finding, Subject, Told
+from cdc_ops.state.db import schema
+from cdc_ops.state.sql import SqlStateStore
+from tests.state_values import NOON, ORDERS, PIPELINE, TTL, LedgerFixtures, fresh, make_operation, run, settle, take
+
+NEW = "renamed"
+
+
+class AdoptContract(LedgerFixtures):
+    """The tests."""
+
+    def test_all_that_is_known_of_a_table_goes_to_the_pipeline_that_takes_it(self, url: str, store: SqlStateStore) -> None:
+        old = take(store)
+        store.freeze(old, fresh(), (make_operation(1), make_operation(2)))
+        state = settle(store, old, make_operation(1))
+        for table, kind in ((ORDERS, AlertKind.FAILURE), (None, AlertKind.CATALOG)):
+            finding = Finding(subject=Subject(pipeline=PIPELINE, table=table, kind=kind), text="no", found_at=NOON)
+            store.put_finding(finding)
+            store.put_told([Told(receiver="team", subject=finding.subject, what="no", first_at=NOON, last_at=NOON)])
+        store.record(run("run-1"))
+        store.record(run("run-1", pipeline="other"))
+        store.record(run("run-1", pipeline=NEW, message="refused"))  # a run of the new name that was refused the table
+        others = _rows(url, "other")
+        new = store.acquire(NEW, ORDERS, "a", ttl=TTL, live=True)
+        store.adopt(old, new, replace(state, pipeline=NEW, op_seq=2))
+        store.adopt_rest(PIPELINE, NEW)
+        assert _rows(url, PIPELINE) == {}
+        assert _rows(url, "other") == others
+        assert store.table_state(NEW, ORDERS) == replace(state, pipeline=NEW, op_seq=2)
+        assert store.stats(NEW, ORDERS) is not None
+        assert [(one.pipeline, one.run_id, one.messages.message) for one in store.table_runs(NEW)] == [(NEW, "run-1", "")]
+        assert {(one.subject.pipeline, one.subject.table) for one in store.findings(NEW)} >= {(NEW, ORDERS), (NEW, None)}
+        assert {(one.subject.pipeline, one.subject.table) for one in store.told(NEW)} == {(NEW, ORDERS), (NEW, None)}
+        assert store.open_operations(NEW, ORDERS) == ()  # it was given up
+        assert store.lease(NEW, ORDERS) is not None
+        with pytest.raises(StaleStateError):
+            store.renew(old, TTL)
+
+    def test_without_both_leases_nothing_is_taken(self, url: str, store: SqlStateStore) -> None:
+        old = take(store)
+        store.record(run("run-1"))
+        new = store.acquire(NEW, ORDERS, "a", ttl=TTL, live=True)
+        store.release(new)
+        before = _rows(url, PIPELINE)
+        with pytest.raises(StaleStateError):
+            store.adopt(old, new, replace(fresh(), pipeline=NEW))
+        assert _rows(url, PIPELINE) == before
+
+
+def _rows(url: str, pipeline: str) -> dict[str, int]:
+    """How many rows each table has of a pipeline."""
+    engine = sa.create_engine(url)
+    found = dict[str, int]()
+    with engine.connect() as connection:
+        for table in schema.metadata.sorted_tables:
+            if "pipeline" in table.c:
+                count = connection.scalar(sa.select(sa.func.count()).select_from(table).where(table.c.pipeline == pipeline))
+                found |= {table.name: count} if count else {}
+    engine.dispose()
+    return found
