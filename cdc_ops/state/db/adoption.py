@@ -63,7 +63,7 @@ def _rename(connection: Connection, table: Table, rows: list[dict[str, Any]], ne
     """Gives rows the new name, in their key and in their JSON; each is found by its primary key."""
     text = _NAMED_IN.get(table)
     keys = [column.name for column in table.primary_key]
-    values = {"pipeline": bindparam("new_pipeline"), **({text.name: bindparam("new_text")} if text is not None else {})}
+    values: dict[str, Any] = {"pipeline": bindparam("new_pipeline"), **({text.name: bindparam("new_text")} if text is not None else {})}
     one = update(table).where(*(table.c[name] == bindparam(f"of_{name}") for name in keys)).values(values)
     changed = []
     for row in rows:
