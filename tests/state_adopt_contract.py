@@ -45,6 +45,15 @@ class AdoptContract(LedgerFixtures):
         with pytest.raises(StaleStateError):
             store.renew(old, TTL)
 
+    def test_what_the_new_pipeline_has_of_itself_stays(self, url: str, store: SqlStateStore) -> None:
+        for pipeline, text in ((PIPELINE, "old"), (NEW, "new")):
+            for kind in (AlertKind.FAILURE, AlertKind.SPACE)[: 2 if pipeline == PIPELINE else 1]:
+                subject = Subject(pipeline=pipeline, table=None, kind=kind)
+                store.put_finding(Finding(subject=subject, text=text, found_at=NOON))
+        store.adopt_rest(PIPELINE, NEW)
+        assert {(one.subject.kind, one.text) for one in store.findings(NEW)} == {(AlertKind.FAILURE, "new"), (AlertKind.SPACE, "old")}
+        assert _rows(url, PIPELINE) == {}
+
     def test_without_both_leases_nothing_is_taken(self, url: str, store: SqlStateStore) -> None:
         old = take(store)
         store.record(run("run-1"))

@@ -56,14 +56,14 @@ def adopt(
                 f"{pipeline} takes over {plural(len(adoption.tables), 'table')} of {old}, with watermarks, runs and questions.",
                 *_left(adoption, pipeline),
             )
-            if is_confirmed(lines, "Take them over?", without="Nothing was changed", yes=yes, quiet=as_json):
+            if confirmed := is_confirmed(lines, "Take them over?", without="Nothing was changed", yes=yes, quiet=as_json):
                 with progress(as_json or quiet) as say, LocalSpark(chosen, say) as spark:
                     for item in adopt_tables(context, adoption, new_request(), spark.session):
                         done.append(item)
                         say(f"{item.state.table} belongs to {pipeline}")
     if as_json:
         render.print_json({"pipeline": pipeline, "from": old, "tables": [_document(item) for item in done]})
-    elif done:
+    elif confirmed:
         given_up = sum(item.given_up for item in done)
         text = f"{pipeline} has taken over {plural(len(done), 'table')} of {old}."
         if given_up:
@@ -72,7 +72,7 @@ def adopt(
 
 
 def _check_any(adoption: "Adoption", pipeline: str) -> None:
-    if not adoption.tables:
+    if adoption.left and not adoption.tables:
         raise RequestError(
             f"The file of pipeline {pipeline} has none of the tables of {adoption.old}.",
             why="Those are: " + ", ".join(map(str, adoption.left)),

@@ -50,13 +50,22 @@ def adopt_rest(connection: Connection, old: str, new: str) -> None:
 
 
 def _move(connection: Connection, old: str, new: str, table: TableName) -> None:
-    """Moves rows of a table, or of a pipeline as a whole; what the new pipeline had under their keys goes."""
+    """Moves rows of a table, or of a pipeline as a whole.
+
+    What the new pipeline has of the table goes: it was refused the table until now. What it has of itself as a whole is newer, and stays.
+    """
     for one in _OF_TABLES:
+        mine, theirs = table_rows.of_table(one, new, table), table_rows.of_table(one, old, table)
         if table != _WHOLE:
-            connection.execute(delete(one).where(table_rows.of_table(one, new, table)))
-        rows = connection.execute(select(one).where(table_rows.of_table(one, old, table))).mappings().all()
-        if rows:
-            _rename(connection, one, [dict(row) for row in rows], new)
+            connection.execute(delete(one).where(mine))
+        names = [column.name for column in one.primary_key if column.name != "pipeline"]
+        taken = {tuple(row[name] for name in names) for row in connection.execute(select(one).where(mine)).mappings()}
+        rows = [dict(row) for row in connection.execute(select(one).where(theirs)).mappings()]
+        free = [row for row in rows if tuple(row[name] for name in names) not in taken]
+        if free:
+            _rename(connection, one, free, new)
+        if len(free) < len(rows):
+            connection.execute(delete(one).where(theirs))
 
 
 def _rename(connection: Connection, table: Table, rows: list[dict[str, Any]], new: str) -> None:
