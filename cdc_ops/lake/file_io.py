@@ -48,6 +48,13 @@ def make_folder(path: str) -> None:
         filesystem.makedirs(inner, exist_ok=True)
 
 
+def remove_folder(path: str) -> None:
+    """Removes a folder with all that is in it; one that is not there is fine."""
+    filesystem, inner = open_filesystem(path)
+    if filesystem.exists(inner):
+        filesystem.rm(inner, recursive=True)
+
+
 def is_local(filesystem: Any) -> bool:
     """True if a file system is that of this machine's disks."""
     return "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,))

@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState, last_drawn
-from cdc_ops.core.pipeline.paths import history_root, quarantine_path, tombstones_path
+from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root, tombstones_path
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, table_path
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import StateError
+from cdc_ops.errors import StateError, TargetForeignError
+from cdc_ops.lake.file_io import remove_folder
 from cdc_ops.lake.log.head import owner_of, read_head
 from cdc_ops.lake.moved_folder import move_folder
 from cdc_ops.lake.table.owner import HandOver, hand_over
@@ -106,16 +107,20 @@ def _adopt(
         raise _has_its_own(own, config)
     drawn = store.open_numbers(config.pipeline, config.table)
     owner = owner_of(config.path)
-    if owner != (own.pipeline, str(own.table)):  # else an earlier try came as far
+    theirs, ours, nobodys = (config.pipeline, str(config.table)), (own.pipeline, str(own.table)), ("", "")
+    if owner not in (theirs, ours, nobodys):
+        raise _anothers(config, owner)
+    if owner != ours:  # else an earlier try came as far
         _settle(context, old, config)
     state = store.table_state(config.pipeline, config.table)
     number = last_drawn(state, (one.op_seq for one in drawn))
-    if owner not in (("", ""), (own.pipeline, str(own.table))):
+    if owner == theirs:
         names = {"old": config.pipeline, "new": own.pipeline}
         hand_over(spark(), HandOver(path=config.path, table=config.table, number=number, run_id=run_id, **names))
     move_side_tables(replace(context.pipeline, name=config.pipeline), context.pipeline, config.table)
     adopted = _state_under(own, state, number)
     store.adopt(old, new, adopted)
+    remove_folder(staging_root(replace(context.pipeline, name=config.pipeline), config.table))  # nobody reads what is landed there
     return Adopted(state=adopted, given_up=sum(one.op_seq > state.committed_op_seq for one in drawn))
 
 
@@ -157,6 +162,15 @@ def _state_under(own: TableConfig, state: TableState, number: int) -> TableState
         return state
     committed_id = head.record.operation_id if head.record else state.operation_id
     return replace(state, committed_op_seq=taken, operation_id=committed_id, delta_version=head.version)
+
+
+def _anothers(config: TableConfig, owner: tuple[str, str]) -> TargetForeignError:
+    return TargetForeignError(
+        f"The Delta table at {config.path} cannot be taken over from {config.pipeline}.",
+        why=f"It belongs to table {owner[1]} of pipeline {owner[0]!r}.",
+        data="The table was not changed.",
+        next="Give the table the 'path' in the pipeline file that it had under the old name, or exclude it.",
+    )
 
 
 def _has_its_own(own: TableConfig, config: TableConfig) -> StateError:

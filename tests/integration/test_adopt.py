@@ -12,9 +12,11 @@ from cdc_ops.core.pipeline.paths import history_root, quarantine_path, tombstone
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import LeaseHeldError, StaleStateError, StateError, TargetForeignError
 from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.log.head import owner_of
 from cdc_ops.steps import adopt
 from cdc_ops.steps.adopt import Adopted, adopt_tables, plan_adoption
 from tests.integration.test_log_method import Sink, change, log_world
+from tests.state_values import run
 from tests.world import ORDERS, World, request
 
 OLD, NEW = "shop", "webshop"
@@ -84,8 +86,10 @@ def test_what_was_planned_under_the_old_name_is_planned_anew_and_its_spark_appli
     lease = store.lease(OLD, orders.name("orders"))
     assert lease is not None
     store.unlock(lease)
+    staged = Path(jobs[0].operations[0].target.staging).parent
+    assert staged.exists()
     [adopted] = take_over(orders)
-    assert adopted.given_up == 1
+    assert (adopted.given_up, staged.exists()) == (1, False)
     versions = DeltaLog(orders.path("orders")).newest()
     result = orders.execute(jobs[0])  # it lives on, and comes late
     assert [type(error) for error in result.errors.values()] in ([TargetForeignError], [StaleStateError])
@@ -155,6 +159,14 @@ def test_a_ledger_that_lacks_commits_follows_the_lake_and_a_table_that_was_resto
     with pytest.raises(StateError) as restored:
         take_over(orders, NEW)
     assert restored.value.next.startswith(f"Put the old name back ('pipeline: {NEW}'")
+
+
+def test_the_table_of_a_third_pipeline_is_not_taken(orders: World) -> None:
+    orders.context().store.record(run("run-1", table=orders.name("orders"), pipeline="other"))  # it was refused the table once
+    rename(orders, NEW)
+    with pytest.raises(TargetForeignError, match="cannot be taken over from other"):
+        take_over(orders, "other")
+    assert owner_of(orders.path("orders")) == (OLD, str(orders.name("orders")))
 
 
 def test_tombstones_quarantine_and_history_go_with_the_table(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
