@@ -32,13 +32,22 @@ from tests.state_forget_contract import ForgetContract
 from tests.state_idle_contract import IdleContract
 from tests.state_lease_contract import LeaseContract
 from tests.state_told_contract import ToldFilesContract
+from tests.state_totals_contract import TotalsContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, make_operation, race, result, run, settle, take
 
 
 class StateContract(
-    LeaseContract, ArchiveContract, IdleContract, AlertContract, ApprovalContract, ToldFilesContract, ForgetContract, AdoptContract
+    LeaseContract,
+    ArchiveContract,
+    IdleContract,
+    AlertContract,
+    ApprovalContract,
+    ToldFilesContract,
+    TotalsContract,
+    ForgetContract,
+    AdoptContract,
 ):
-    """The tests; those of leases, archives, idle tables, alerts, approvals, told files and pipelines that are gone stand on their own."""
+    """The tests; those of leases, archives, idle tables, alerts, approvals, told files, sums and pipelines that go stand on their own."""
 
     # ---------------------------------------------------------------------------------------------- opening and migrating
 

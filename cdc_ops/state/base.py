@@ -20,6 +20,7 @@ from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.state.told_files import ToldFilesReader, ToldFilesStore
+from cdc_ops.state.totals import Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +157,13 @@ class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, A
 
         Args:
             since: UTC.
+        """
+
+    @abstractmethod
+    def totals(self, pipeline: str | None = None) -> tuple[Totals, ...]:
+        """Returns what was counted of each table, and of pipelines as a whole; forgetting old lines leaves it as it is.
+
+        A ledger that was lost, and a pipeline that was forgotten, count from 0 again.
         """
 
     @abstractmethod

@@ -22,7 +22,19 @@ from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, LeaseHeldError, StaleStateError
 from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableOverview
-from cdc_ops.state.db import adoption, alerts, approvals, forgetting, idle_tables, leases, operations, pruning, runs, table_rows
+from cdc_ops.state.db import (
+    adoption,
+    alerts,
+    approvals,
+    forgetting,
+    idle_tables,
+    leases,
+    operations,
+    pruning,
+    runs,
+    table_rows,
+    totals,
+)
 from cdc_ops.state.db.alerts import SqlAlertReader, SqlAlertStore
 from cdc_ops.state.db.approvals import SqlApprovalReader, SqlApprovalStore
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
@@ -33,6 +45,7 @@ from cdc_ops.state.db.told_files import SqlToldFilesReader, SqlToldFilesStore
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.state.totals import Totals
 
 T = TypeVar("T")
 
@@ -171,6 +184,10 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
     def rows_written(self, since: datetime) -> dict[str, int]:
         """See `StateReader`."""
         return self._read(lambda connection: runs.rows_written(connection, since), {})
+
+    def totals(self, pipeline: str | None = None) -> tuple[Totals, ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: totals.read(connection, pipeline), ())
 
     def overview(self, pipeline: str | None = None, table: TableName | None = None) -> tuple[TableOverview, ...]:
         """See `StateReader`."""

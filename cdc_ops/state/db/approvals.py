@@ -13,7 +13,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError, StaleStateError
 from cdc_ops.state.approvals import ApprovalReader, ApprovalStore
-from cdc_ops.state.db import leases, table_rows
+from cdc_ops.state.db import leases, table_rows, totals
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.db.schema import approvals
 
@@ -64,6 +64,7 @@ class SqlApprovalStore(SqlApprovalReader, ApprovalStore):
         told = {"approval_id": record.approval_id, "run_id": record.run_id, "asked_at": record.asked_at}
         with self._database.write() as connection:
             connection.execute(insert(approvals).values(place | told | _changing(record)))
+            totals.add_question(connection, record)
 
     def answer_approval(self: "_Reading", approval_id: str, status: ApprovalStatus, who: str = "") -> ApprovalRecord:
         """See `ApprovalStore`."""
@@ -82,6 +83,7 @@ class SqlApprovalStore(SqlApprovalReader, ApprovalStore):
                     status, who = ApprovalStatus.TIMED_OUT, ""
                 record = replace(record, status=status, who=who, decided_at=now)
                 _put(connection, record)
+                totals.add_question(connection, record)
             return record
 
 

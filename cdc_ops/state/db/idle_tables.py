@@ -16,11 +16,12 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import FreeTable, IdleTable
 from cdc_ops.state.db import runs as run_lines
-from cdc_ops.state.db import table_rows
+from cdc_ops.state.db import table_rows, totals
 from cdc_ops.state.db.operations import OperationStatus
 from cdc_ops.state.db.pruning import SETTLED
 from cdc_ops.state.db.schema import KEY, operations, runs, tables
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.state.totals import added_by
 
 AT_ONCE: Final = 250
 """Tables in one transaction."""
@@ -69,6 +70,7 @@ def settle(connection: Connection, pipeline: str, idle: Sequence[IdleTable]) -> 
     if settled:
         table_rows.upsert_all(connection, tables, [_row(item) for item in settled], ("state", "token"))
         table_rows.upsert_all(connection, runs, [run_lines.line(item.run) for item in settled])
+        totals.add(connection, [added for item in settled if (added := added_by(item.run, None))])
     return tuple(item.seen.state.table for item in settled)
 
 

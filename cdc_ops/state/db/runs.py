@@ -11,10 +11,11 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import TableOverview
-from cdc_ops.state.db import table_rows
+from cdc_ops.state.db import table_rows, totals
 from cdc_ops.state.db.leases import lease_of
 from cdc_ops.state.db.schema import KEY, runs, tables, utc_now
 from cdc_ops.state.table_run import TableRun, TableRunStatus
+from cdc_ops.state.totals import added_by
 
 T = TypeVar("T")
 
@@ -23,8 +24,11 @@ _LINES: Final = 500
 
 
 def record(connection: Connection, run: TableRun) -> None:
-    """Writes or replaces a line."""
+    """Writes or replaces a line, and adds what its run did to the table's sums."""
     table_rows.register(connection, run.pipeline, run.table)
+    before = table_run(connection, run.pipeline, run.table, run.run_id) if run.status.has_ended else None
+    added = added_by(run, before)
+    totals.add(connection, [added] if added else [])
     table_rows.upsert(connection, runs, line(run))
 
 

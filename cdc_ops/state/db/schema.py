@@ -30,7 +30,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-VERSION: Final = "0006"
+VERSION: Final = "0007"
 """The newest migration. Opening a ledger compares this with the ledger's own version and needs Alembic only if they differ."""
 VERSION_TABLE: Final = "cdc_ops_version"
 
@@ -114,6 +114,12 @@ def _key() -> tuple[Column[str], Column[str], Column[str]]:
 
 
 KEY: Final = ("pipeline", "table_schema", "table_name")
+TOTALS: Final = (
+    *("committed_runs", "idle_runs", "failed_runs"),
+    *("read_rows", "inserted_rows", "updated_rows", "deleted_rows", "late_rows", "quarantined_records", "written_bytes"),
+    *("asked", "granted", "refused", "timed_out", "withdrawn"),
+)
+"""What is counted of a table (`state.totals.Totals`)."""
 _TABLES_KEY: Final = [f"cdc_tables.{name}" for name in KEY]
 
 tables = Table(
@@ -255,6 +261,17 @@ approvals = Table(
     PrimaryKeyConstraint("approval_id", name="pk_cdc_approvals"),
     Index("ix_cdc_approvals_table", *KEY, "asked_at"),
     Index("ix_cdc_approvals_asked", "asked_at"),
+    **MYSQL,
+)
+
+totals = Table(
+    "cdc_totals",
+    metadata,
+    *_key(),  # without schema and name: of the pipeline as a whole
+    *(Column(name, BigInteger, nullable=False, server_default="0") for name in TOTALS),
+    Column("run_seconds", Double, nullable=False, server_default="0"),
+    Column("succeeded_at", UtcDateTime),
+    PrimaryKeyConstraint(*KEY, name="pk_cdc_totals"),
     **MYSQL,
 )
 
