@@ -135,6 +135,11 @@ torture: jars servers ## Random tables, policies, workloads and faults on each s
 wheel-check: jars ## The wheel, built and installed into an environment of its own: command line, starter, Airflow, the demo (WITHOUT=demo)
 	@$(BIN)/python -m tests.wheel_check $(if $(WITHOUT),--without-$(WITHOUT))
 
+.PHONY: prometheus
+prometheus: ## Prometheus and promtool, built by Go into .local/go, for make test-long (10 minutes of a processor each)
+	@go=$$(command -v go || echo /usr/local/go/bin/go); for one in promtool prometheus; do \
+	    GOPATH=$(CURDIR)/$(LOCAL)/go GOFLAGS=-modcacherw "$$go" install github.com/prometheus/prometheus/cmd/$$one@v0.316.0; done
+
 .PHONY: test-next-airflow
 test-next-airflow: jars servers ## The tests of Airflow's side on the next Airflow, in an environment of its own (TESTS="tests/airflow/test_dags.py ...")
 	@$(BIN)/python -m tests.next_airflow $(TESTS)

@@ -237,7 +237,7 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
                     log.info("Asked for approval of %s for %s: %s", record.asked.decision, record.subject, answer_text(record))
             untold = unexplained_text(unexplained_tasks(mapped, runs, broken))
             note_failed_run(here.context.store, pipeline.name, here.request, untold, began=True)
-            publish_metrics(here.context.store, pipeline.name, names)
+            publish_metrics(here.context.store, pipeline.name, names, here.request.run_id)
             _tell_receivers(here, context)
             expire_journals(pipeline, here.context.store.now())
         _log_lines(names, runs, refused)

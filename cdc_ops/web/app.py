@@ -85,9 +85,9 @@ def create_app(
         return pages.task(visible, pipeline, name, run_id)
 
     @app.get("/metrics")
-    def metrics(visible: seen) -> Response:
-        """Answers with the figures of all tables that the visitor may see, as OpenMetrics text."""
-        return pages.metrics(visible)
+    def metrics(visible: seen, request: Request) -> Response:
+        """Answers with the figures of all tables that the visitor may see, as OpenMetrics or in Prometheus' own format."""
+        return pages.metrics(visible, request.headers.get("accept", ""))
 
     @app.get("/style.css")
     def style() -> Response:

@@ -17,8 +17,8 @@ from cdc_ops.core.operation.run_request import ledger_run_id
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import plural
 from cdc_ops.errors import CdcError
+from cdc_ops.metrics.exposition import negotiated_text
 from cdc_ops.metrics.families import read_families
-from cdc_ops.metrics.openmetrics import CONTENT_TYPE, openmetrics_text
 from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.web import view, words
 from cdc_ops.web.history import History, charts
@@ -180,14 +180,15 @@ class Pages:
             actions=actions(pipeline, name, gaps),
         )
 
-    def metrics(self, visible: Visible) -> Response:
-        """The figures of all tables that the visitor may see."""
+    def metrics(self, visible: Visible, accept: str) -> Response:
+        """The figures of all tables that the visitor may see, in the format that the header `accept` prefers."""
         try:
             reader = self._reader()
             families = read_families(reader, self._shown(reader, visible)[1])
         except CdcError as error:
             return PlainTextResponse(str(error), 503)
-        return Response(openmetrics_text(families), media_type=CONTENT_TYPE)
+        text, content_type = negotiated_text(families, accept)
+        return Response(text, headers={"Content-Type": content_type})
 
     def _shown(self, reader: StateReader, visible: Visible) -> tuple[datetime, tuple[TableOverview, ...]]:
         """Returns the ledger's clock, and the tables that the visitor may see."""

@@ -40,18 +40,20 @@ def status(pipeline: Names = None, as_json: Json = False) -> None:
 def metrics(
     pipeline: Names = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file, at once and as a whole.")] = None,
+    as_openmetrics: Annotated[bool, typer.Option("--openmetrics", help="OpenMetrics, in place of Prometheus' own text format.")] = False,
 ) -> None:
-    """Print each table's lag, last run and size as OpenMetrics text, for Prometheus. Reads the ledger; connects to no source.
+    """Print counters and gauges of each table, for Prometheus. Reads the ledger; connects to no source.
 
     With --output, what the node exporter's textfile collector reads: name the file *.prom, and let cron run the command.
     """
+    from cdc_ops.metrics.exposition import openmetrics_text, prometheus_text
     from cdc_ops.metrics.families import read_families
-    from cdc_ops.metrics.openmetrics import openmetrics_text
 
     with guarded(as_json=False):
         with ledger_reader() as reader:
             check_known(reader, pipeline or ())
-            text = openmetrics_text(read_families(reader, (one for one in reader.overview() if _is_wanted(one, pipeline))))
+            families = read_families(reader, (one for one in reader.overview() if _is_wanted(one, pipeline)))
+            text = openmetrics_text(families) if as_openmetrics else prometheus_text(families)
         if output is None:
             typer.echo(text, nl=False)
         else:
