@@ -12,6 +12,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
+from cdc_ops.config.secret_files import secret_file
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind
@@ -94,15 +95,15 @@ def deploy_mode(pipeline: Pipeline) -> str:
 def ledger_url(environ: Mapping[str, str] = os.environ) -> str:
     """Returns the ledger's URL.
 
-    That is the variable `CDC_OPS_LEDGER`, else `ledger` in Airflow's section `[cdc_ops]`, else the Airflow connection `cdc_ops_ledger`,
-    else the file of this machine.
+    That is the variable `CDC_OPS_LEDGER`, or what is in the file that `CDC_OPS_LEDGER_FILE` names, else `ledger` in Airflow's section
+    `[cdc_ops]`, else the Airflow connection `cdc_ops_ledger`, else the file of this machine.
 
     Raises:
         ConfigError: the variable or the connection cannot be meant.
     """
     environ = with_airflow_settings(environ)
     settings = load_settings(environ)
-    if environ.get("CDC_OPS_LEDGER", "").strip():
+    if environ.get("CDC_OPS_LEDGER", "").strip() or secret_file("CDC_OPS_LEDGER", environ):
         return settings.ledger
     try:
         connection = BaseHook.get_connection(LEDGER_CONNECTION)
@@ -119,6 +120,8 @@ def with_airflow_settings(environ: Mapping[str, str]) -> dict[str, str]:
     given = {f"CDC_OPS_{option.upper()}": str(conf.get(SECTION, option, fallback="") or "") for option in OPTIONS}
     if given["CDC_OPS_LEDGER"]:
         mask_secret(given["CDC_OPS_LEDGER"])
+    if secret_file("CDC_OPS_LEDGER", environ):
+        del given["CDC_OPS_LEDGER"]  # the environment wins
     return {**given, **{name: value for name, value in environ.items() if value.strip() or name not in given}}
 
 

@@ -1,9 +1,10 @@
-"""Connections outside Airflow: the URL of a named connection, from the environment."""
+"""Connections outside Airflow: the URL of a named connection, from the environment or a file that it names."""
 
 import os
 from collections.abc import Mapping
 from typing import Final
 
+from cdc_ops.config.secret_files import SUFFIX, secret_value
 from cdc_ops.core.pipeline.connections import FORM, PREFIX, ConnectionUrl, variable_name
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
@@ -16,7 +17,7 @@ def connection_url(connection_id: str, environ: Mapping[str, str] = os.environ) 
 
     Args:
         connection_id: The name that the pipeline file gives, e.g. `shop_db`; "" for a source that is declared, which has no URL.
-        environ: Where `CDC_OPS_CONN_SHOP_DB` is looked up.
+        environ: Where `CDC_OPS_CONN_SHOP_DB` is looked up, or `CDC_OPS_CONN_SHOP_DB_FILE`, which names a file.
 
     Raises:
         ConfigError: the variable is not set, or is no connection URL; the message shows nothing of its value.
@@ -45,16 +46,17 @@ def connection_text(connection_id: str, example: str, environ: Mapping[str, str]
         environ: Where the variable is looked up.
 
     Raises:
-        ConfigError: the variable is not set.
+        ConfigError: the variable is not set, or the file that it names cannot be read.
     """
     variable = variable_name(connection_id)
-    text = environ.get(variable, "")
+    text = secret_value(variable, environ)
     if not text.strip():
         raise ConfigError(
             f"The connection {connection_id!r} is missing: the environment variable {variable} is {_state(variable, environ)}.",
             why=_near(variable, environ),
             data="Nothing was read or written; the watermark stays.",
-            next=f"export {variable}='{example}'   (special characters of the password percent-encoded)",
+            next=f"export {variable}='{example}'   (special characters of the password percent-encoded),"
+            f" or name a file that has the URL in {variable}{SUFFIX}",
         )
     return text
 

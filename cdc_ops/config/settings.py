@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cdc_ops.config.secret_files import secret_value
 from cdc_ops.errors import ConfigError
 
 _LEDGER_SCHEMES: Final = ("sqlite", "postgresql", "mysql", "mariadb")
@@ -28,7 +29,8 @@ VARIABLES: Final = (
     Variable(
         name="CDC_OPS_LEDGER",
         default="`sqlite:///$CDC_OPS_HOME/ledger.db`",
-        meaning="SQLAlchemy URL of the ledger: `sqlite:///...`, `postgresql://...` or `mysql://...`. All processes share one.",
+        meaning="SQLAlchemy URL of the ledger: `sqlite:///...`, `postgresql://...` or `mysql://...`. All processes share one."
+        " `CDC_OPS_LEDGER_FILE` names a file that has it.",
     ),
     Variable(name="CDC_OPS_PIPELINES", default="`dags/pipelines`", meaning="Folder of the pipeline files."),
     Variable(
@@ -64,7 +66,8 @@ VARIABLES: Final = (
     Variable(
         name="CDC_OPS_CONN_<ID>",
         default="none",
-        meaning="URL of the connection `<id>`, upper-cased, other characters than letters and digits as `_`. Used outside Airflow.",
+        meaning="URL of the connection `<id>`, upper-cased, other characters than letters and digits as `_`. Used outside Airflow."
+        " `CDC_OPS_CONN_<ID>_FILE` names a file that has it.",
     ),
 )
 """Every variable that the package reads for users, with its default and meaning: the one list, which the reference is made from."""
@@ -95,13 +98,13 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Reads the settings; an empty variable counts as not set. Nothing is created.
 
     Raises:
-        ConfigError: a variable's value cannot be meant.
+        ConfigError: a variable's value cannot be meant, or the file that it names not be read.
     """
     home = _folder(environ, "CDC_OPS_HOME") or (Path(environ.get("HOME") or Path.home()) / ".cdc-ops")
     home = home.absolute()
     return Settings(
         home=home,
-        ledger=_ledger(environ.get("CDC_OPS_LEDGER", "").strip()) or f"sqlite:///{home / 'ledger.db'}",
+        ledger=_ledger(secret_value("CDC_OPS_LEDGER", environ)) or f"sqlite:///{home / 'ledger.db'}",
         pipelines=_folder(environ, "CDC_OPS_PIPELINES") or Path("dags/pipelines"),
         jars=_folder(environ, "CDC_OPS_JARS"),
         logs=_folder(environ, "CDC_OPS_LOGS") or home / "logs",

@@ -17,6 +17,7 @@ from cdc_ops.cli.new_files import write_new
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
 from cdc_ops.cli.starter import IGNORED, connection_id, pipeline_path, starter_files
+from cdc_ops.config.secret_files import secret_value
 from cdc_ops.core.pipeline.connections import ConnectionUrl, variable_name
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.text import did_you_mean, size_text
@@ -86,8 +87,8 @@ def source_url(text: str, name: str) -> ConnectionUrl:
         raise RequestError(
             "The URL names no database.", data="Nothing was asked or written.", next="Write it as mysql://user@host/database."
         )
-    if os.environ.get(variable, "").strip():
-        known = ConnectionUrl.parse(os.environ[variable])
+    if text := secret_value(variable, os.environ):
+        known = ConnectionUrl.parse(text)
         if (known.host, known.default_port, known.user) == (url.host, url.default_port, url.user):
             return replace(url, password=known.password)
     if sys.stdin.isatty():
