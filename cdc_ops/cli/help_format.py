@@ -16,7 +16,7 @@ PANELS: Final = {
     "Look": ("status", "runs", "alerts", "show", "changes", "as-of", "advise", "metrics", "ui"),
     "Repair": ("verify", "reconcile", "resync", "replay", "state", "unlock", "adopt", "forget"),
     "Archives": ("archive", "gap", "quarantine", "formats"),
-    TOOLS: ("view", "register", "schema", "docs"),
+    TOOLS: ("view", "register", "schema", "docs", "spark-connect"),
 }
 """The commands as the help shows them: by what somebody is about to do, and in the order in which they are met."""
 

@@ -15,9 +15,11 @@ from cdc_ops.cli import stopping
 from cdc_ops.cli.output.render import show_line
 from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.config.connections import connection_url
+from cdc_ops.config.secret_files import take_secret
 from cdc_ops.config.settings import Settings, load_settings
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.phases import Phases, RunPhase, added
+from cdc_ops.core.pipeline.connect_address import TOKEN_VARIABLE
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.processes import LOCAL
 from cdc_ops.core.text import did_you_mean
@@ -183,6 +185,7 @@ class LocalSpark:
         from cdc_ops.lake.spark.session import open_session
 
         if self._spark is None:
+            take_secret(TOKEN_VARIABLE, os.environ)
             self.say(f"working on the Spark server at {self.pipeline.spark.connect}")
             with stopwatch() as watch, measured(RunPhase.SPARK_START):
                 self._spark = open_session(f"cdc-ops {self.pipeline.name}", self.pipeline.spark)

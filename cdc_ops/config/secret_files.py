@@ -3,7 +3,7 @@
 A process's environment is inherited by all that it starts, and shown by the engine that runs its container; a file is not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +43,17 @@ def secret_file(name: str, environ: Mapping[str, str]) -> str:
     """Returns the path that `<name>_FILE` names, "" if it is not set; a URL there is that of a connection whose name ends so."""
     path = environ.get(f"{name}{SUFFIX}", "").strip()
     return "" if "://" in path else path
+
+
+def take_secret(name: str, environ: MutableMapping[str, str]) -> None:
+    """Puts what a file has into the variable of a process, for libraries that read only that; without a file nothing changes.
+
+    Raises:
+        ConfigError: see `secret_value`.
+    """
+    if secret_file(name, environ):
+        environ[name] = secret_value(name, environ)
+        del environ[f"{name}{SUFFIX}"]
 
 
 def _content(name: str, path: Path) -> str:

@@ -1,30 +1,22 @@
-"""A Spark Connect server as a process of its own, for tests, the demo and small installations; outside the data path.
+"""A Spark Connect server as a process of its own, for tests and the demo; outside the data path. Services run `cdc-ops spark-connect`.
 
-    with ConnectServer(folder, jars=folder_of_jars) as server:
-        ...  # spark: {connect: <server.url>} in a pipeline file
-
-`python -m cdc_ops.dev.connect_server start FOLDER JARS` starts one that lives on, `run FOLDER JARS` becomes one, `stop FOLDER` stops one.
+with ConnectServer(folder, jars=folder_of_jars) as server:
+    ...  # spark: {connect: <server.url>} in a pipeline file
 """
 
-import argparse
 import os
 import signal
 import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NoReturn, Self
+from typing import Final, Self
 
-from cdc_ops.core.pipeline.connect_address import PORT
-from cdc_ops.dev.processes import LOG_FILE, ServerProcess, free_port, running_pid, stop_from_pidfile, wait_until
-from cdc_ops.dev.spark_cluster import spark_home
+from cdc_ops.dev.processes import LOG_FILE, ServerProcess, free_port, running_pid, wait_until
 from cdc_ops.errors import EnvironmentSetupError
-from cdc_ops.lake.spark.conf import server_conf, store_conf
-from cdc_ops.lake.spark.jars import jar_list
+from cdc_ops.lake.spark.server import MEMORY, server_command
 
-_APPLICATION: Final = Path(__file__).with_name("connect_application.py")
 _PATIENCE: Final = 120.0
-_MEMORY: Final = "2g"
 
 
 class ConnectServer:
@@ -40,7 +32,7 @@ class ConnectServer:
     """
 
     def __init__(
-        self, folder: Path, *, jars: Path, conf: Mapping[str, str] = {}, memory: str = _MEMORY, port: int = 0, outlive: bool = False
+        self, folder: Path, *, jars: Path, conf: Mapping[str, str] = {}, memory: str = MEMORY, port: int = 0, outlive: bool = False
     ) -> None:
         self.folder = folder.resolve()
         self.port = port
@@ -79,12 +71,6 @@ class ConnectServer:
             )
         return self
 
-    def become(self) -> NoReturn:
-        """Replaces this process by the server."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        command = self._command()
-        os.execv(command[0], command)
-
     def stop(self) -> None:
         """Stops the server, with all sessions."""
         self._process.stop()
@@ -103,49 +89,9 @@ class ConnectServer:
 
     def _command(self) -> list[str]:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of the server's Python workers: with the packages of this process
-        conf = {
-            **server_conf(self._conf),
-            **store_conf(os.environ),
-            "spark.master": "local[*]",
-            "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
-            "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(self.port),
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
-            **self._conf,
-        }
-        settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-        memory = ("--driver-memory", self._memory, "--jars", jar_list(self._jars))
-        return [str(spark_home() / "bin" / "spark-submit"), "--name", "cdc-ops server", *memory, *settings, str(_APPLICATION)]
+        return server_command(self.folder, self._jars, port=self.port, memory=self._memory, conf=self._conf)
 
     def _listens(self) -> bool:
         with socket.socket() as probe:
             probe.settimeout(1.0)
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-
-def main(arguments: list[str]) -> int:
-    """Starts a server that lives on, becomes one, or stops one."""
-    parser = argparse.ArgumentParser(prog="python -m cdc_ops.dev.connect_server", description="A Spark Connect server for cdc-ops.")
-    parser.add_argument("command", choices=("start", "run", "stop"), help="run: stay in the foreground, as containers want it")
-    parser.add_argument("folder", type=Path, help="its log, pid file and scratch data")
-    parser.add_argument("jars", type=Path, nargs="?", help="the jars (python -m cdc_ops.lake.spark.jars); not for stop")
-    parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--memory", default=_MEMORY)
-    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
-    chosen = parser.parse_args(arguments)
-    if chosen.command == "stop":
-        return 0 if stop_from_pidfile(chosen.folder) else 1
-    if chosen.jars is None:
-        parser.error("the folder of the jars is missing")
-    conf = dict(setting.split("=", 1) for setting in chosen.conf)
-    server = ConnectServer(chosen.folder, jars=chosen.jars, conf=conf, memory=chosen.memory, port=chosen.port, outlive=True)
-    if chosen.command == "run":
-        server.become()
-    print(server.start().url)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -6,7 +6,6 @@
 A worker starts its executors as processes of its own. An executor or a worker can be killed; a worker can be started again.
 """
 
-import importlib.util
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Final, Self
 
 from cdc_ops.dev.processes import LOG_FILE, ServerProcess, free_port, running_pid, wait_until
 from cdc_ops.errors import EnvironmentSetupError
+from cdc_ops.lake.spark.server import spark_home
 
 _PATIENCE: Final = 60.0
 _HOST: Final = "127.0.0.1"
@@ -139,14 +139,6 @@ class SparkCluster:
             data="Nothing was read or written.",
             next=f"Read {process.folder / LOG_FILE}",
         )
-
-
-def spark_home() -> Path:
-    """Returns the folder of the Spark that PySpark has brought."""
-    found = importlib.util.find_spec("pyspark")  # finds the folder without importing Spark
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
 
 
 def _executors_of(worker: int) -> Iterator[tuple[str, int]]:

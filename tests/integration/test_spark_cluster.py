@@ -25,10 +25,11 @@ from cdc_ops.core.pipeline.pipeline import Reader, TargetConfig
 from cdc_ops.dev.object_store import LOGIN, ObjectStore
 from cdc_ops.dev.processes import wait_until
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
-from cdc_ops.dev.spark_cluster import SparkCluster, spark_home
+from cdc_ops.dev.spark_cluster import SparkCluster
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.spark.conf import store_conf
 from cdc_ops.lake.spark.jars import jar_list
+from cdc_ops.lake.spark.server import spark_home
 from cdc_ops.steps.runs.run import RunReport
 from tests.conftest import ROOT
 from tests.integration.test_log_method import ITEMS, change, log_world

@@ -25,8 +25,10 @@ from cdc_ops.airflow.spark.hook import CdcSparkHook
 from cdc_ops.airflow.spark.links import SparkHistoryLink, TablesLink
 from cdc_ops.airflow.spark.pending_work import count_attempts, named, open_work, record_progress, take_leases
 from cdc_ops.airflow.task_context import TaskContext, label, opened, planned_tables
+from cdc_ops.config.secret_files import take_secret
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
+from cdc_ops.core.pipeline.connect_address import TOKEN_VARIABLE
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
 from cdc_ops.core.processes import end_words, executor_words
@@ -167,7 +169,9 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
     def _run_client(self, spec_path: str, step: Step) -> None:
         """Runs the application as a process of its own, which works on the Spark server."""
         self._client = ClientProcess(self.log.info)
-        self._client.run([sys.executable, str(application(step)), spec_path], os.environ | source_environment(self.pipeline))
+        environment = os.environ | source_environment(self.pipeline)
+        take_secret(TOKEN_VARIABLE, environment)
+        self._client.run([sys.executable, str(application(step)), spec_path], environment)
 
     def _prepare(self, spec_path: str, job: JobSpec) -> ArchiveUse:
         """Sets what spark-submit is started with; returns what its JVM does with the archive of classes."""

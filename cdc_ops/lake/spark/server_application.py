@@ -1,7 +1,7 @@
 r"""The application that a Spark Connect server of ours is, for spark-submit; needs PySpark alone.
 
     spark-submit --conf spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin \
-        --conf spark.sql.artifact.isolation.enabled=false connect_application.py
+        --conf spark.sql.artifact.isolation.enabled=false server_application.py
 
 Spark's own `SparkConnectServer` gives each session class loaders of its own, whatever it is told: each compiles again what Spark
 generates for a plan that the server has run a thousand times, and Java begins again to make it fast. In an application with the
