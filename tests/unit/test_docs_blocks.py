@@ -30,7 +30,7 @@ BASE: dict[str, Any] = {
     "target": {"root": "/data/lake", "staging": "/data/staging"},
     "tables": {"shop.orders": {"cursor": "updated_at"}},
 }
-CHART = ("airflowVersion:", "scheduler:")
+CHART = ("airflowVersion:", "scheduler:", "apiVersion:")
 """How values of Airflow's Helm chart begin; `test_kubernetes_page` holds them."""
 
 ARCHIVE: dict[str, Any] = {

@@ -143,6 +143,9 @@ def test_settings_are_text_and_sized_for_the_machine() -> None:
 
 def test_spark_finds_the_store_by_the_variables_of_the_aws_tools() -> None:
     assert store_conf({"AWS_REGION": "eu-west-1"}) == {}
+    chain = {"spark.hadoop.fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"}
+    assert store_conf({"AWS_SHARED_CREDENTIALS_FILE": "/run/secrets/aws"}) == store_conf({"AWS_WEB_IDENTITY_TOKEN_FILE": "/t"}) == chain
+    assert store_conf({"AWS_SHARED_CREDENTIALS_FILE": "/run/secrets/aws", "AWS_ACCESS_KEY_ID": "key"}) == {}
     assert store_conf({"AWS_ENDPOINT_URL": "http://other", "AWS_ENDPOINT_URL_S3": "http://store:9000", "AWS_REGION": "eu-west-1"}) == {
         "spark.hadoop.fs.s3a.endpoint": "http://store:9000",
         "spark.hadoop.fs.s3a.path.style.access": "true",

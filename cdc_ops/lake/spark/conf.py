@@ -18,6 +18,11 @@ FILE_PARTITIONS: Final = "spark.sql.files.minPartitionNum"
 
 _UNKNOWN_CORES: Final = 50
 
+_CREDENTIALS: Final = "spark.hadoop.fs.s3a.aws.credentials.provider"
+_SDK_CHAIN: Final = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+_FILES_OF_LOGINS: Final = ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
+"""Variables by which the AWS tools find a login that is no key in a variable."""
+
 
 HIDDEN_OPTIONS: Final = r'(?is:key:\s*"[^"]*(?:passw|secret|token|user|url)[^"]*"\s*value:\s*"(?:[^"\\]|\\.)*")'
 """Options of a reader with a login in them, as the pages and the event log of a server write the plans that clients send."""
@@ -125,18 +130,21 @@ def _number(text: str | None) -> int:
 
 
 def store_conf(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings by which Spark finds the S3 endpoint that the Spark-free steps find: by the variables of the AWS tools.
+    """Returns the settings by which Spark finds S3 and its login as the Spark-free steps do: by the variables of the AWS tools.
 
-    Login and region need no setting: s3a reads AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY itself, or asks the machine for its role.
+    Keys in variables need no setting: s3a reads AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY itself, or asks the machine for its role. A
+    file of credentials, a profile, and the role of a Kubernetes service account it takes only by the SDK's own chain.
 
     Args:
-        environ: Environment variables; without AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL nothing is set, and s3a goes to AWS.
+        environ: Environment variables; without AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL s3a goes to AWS.
     """
+    has_keys = bool(environ.get("AWS_ACCESS_KEY_ID"))
+    login = {_CREDENTIALS: _SDK_CHAIN} if not has_keys and any(environ.get(name) for name in _FILES_OF_LOGINS) else {}
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
     if not endpoint:
-        return {}
+        return login
     region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
-    found = _endpoint("spark.hadoop.fs.s3a", endpoint)
+    found = {**_endpoint("spark.hadoop.fs.s3a", endpoint), **login}
     return {**found, "spark.hadoop.fs.s3a.endpoint.region": region} if region else found
 
 
