@@ -34,7 +34,7 @@ def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
         return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), store_options(options or {}))
     except ImportError as error:
         raise missing_package(url, str(error)) from None
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # a file system that wants more than the URL, such as a login
         raise ConfigError(
             f"{url!r} is not the URL of an archive.", why=str(error), data="Nothing was read.", next="Correct the URL."
         ) from None

@@ -1,6 +1,7 @@
 """What the commands share: which pipelines, which ledger, a source, and a Spark session that starts only when something has to be done."""
 
 import os
+import shlex
 import socket
 import urllib.parse
 import uuid
@@ -52,18 +53,27 @@ def chosen_pipelines(folder: Path | None, names: list[str]) -> "tuple[Pipeline, 
         ConfigError: a file is wrong, the folder has none, or a name is not one of them.
     """
     with noted_imports():
-        from cdc_ops.config.loading import load_pipelines
+        from cdc_ops.config.loading import OTHER_FOLDER, load_pipelines
 
     where = folder or load_settings(os.environ).pipelines
     pipelines = load_pipelines(where)
     known = {pipeline.name: pipeline for pipeline in pipelines}
     for name in names:
         if name not in known:
+            there = f" --pipelines {shlex.quote(str(folder))}" if folder else ""
             raise ConfigError(
-                f"Pipeline {name!r} does not exist in {where}.", why=did_you_mean(name, known), next="See 'cdc-ops validate'."
+                f"Pipeline {name!r} does not exist in {where}.",
+                why=did_you_mean(name, known),
+                data="Nothing was read or written.",
+                next=f"Correct the name: 'cdc-ops validate{there}' shows the pipelines.",
             )
     if not pipelines:
-        raise ConfigError(f"No pipeline file exists in {where}.", next="Set the folder with --pipelines or CDC_OPS_PIPELINES.")
+        raise ConfigError(
+            f"No pipeline file exists in {where}.",
+            why="A pipeline file ends in .yaml or .yml.",
+            data="Nothing was read or written.",
+            next=f"Put one there, or {OTHER_FOLDER[0].lower()}{OTHER_FOLDER[1:]}",
+        )
     return tuple(known[name] for name in names) if names else pipelines
 
 

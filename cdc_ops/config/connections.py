@@ -51,12 +51,14 @@ def connection_text(connection_id: str, example: str, environ: Mapping[str, str]
     variable = variable_name(connection_id)
     text = secret_value(variable, environ)
     if not text.strip():
+        near = _near(variable, environ)
+        misspelled = "Correct 'connection' in the pipeline file, or: " if near.startswith("Did you mean") else ""
         raise ConfigError(
             f"The connection {connection_id!r} is missing: the environment variable {variable} is {_state(variable, environ)}.",
-            why=_near(variable, environ),
+            why=near,
             data="Nothing was read or written; the watermark stays.",
-            next=f"export {variable}='{example}'   (special characters of the password percent-encoded),"
-            f" or name a file that has the URL in {variable}{SUFFIX}",
+            next=f"{misspelled}export {variable}='{example}'   # special characters of the password percent-encoded;"
+            f" or {variable}{SUFFIX} names a file that has the URL",
         )
     return text
 

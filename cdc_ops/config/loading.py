@@ -66,6 +66,10 @@ def load_pipeline(path: str | Path, environ: Mapping[str, str] = os.environ) -> 
     return _load(Path(path), environ).pipeline
 
 
+OTHER_FOLDER: Final = "Name another folder: --pipelines on the command line, else CDC_OPS_PIPELINES."
+"""What is to be done where a folder has no pipeline files."""
+
+
 def load_pipelines(folder: str | Path, environ: Mapping[str, str] = os.environ) -> tuple[Pipeline, ...]:
     """Reads the pipeline files of a folder, not those of folders in it.
 
@@ -121,9 +125,7 @@ def pipeline_files(folder: str | Path) -> tuple[Path, ...]:
         found = [path for path in Path(folder).iterdir() if path.suffix in SUFFIXES and not path.name.startswith(".") and not path.is_dir()]
     except OSError as error:
         what = error.strerror or type(error).__name__
-        raise unreadable(
-            str(folder), f"cdc-ops cannot read the folder of pipeline files: {what}.", "Set CDC_OPS_PIPELINES to another folder."
-        ) from error
+        raise unreadable(str(folder), f"cdc-ops cannot read the folder of pipeline files: {what}.", OTHER_FOLDER) from error
     return tuple(sorted(found))
 
 

@@ -133,5 +133,5 @@ def _ledger(url: str) -> str:
         "CDC_OPS_LEDGER is not the URL of a ledger.",
         why=(f"Did you mean {near[0]!r}? " if near else "") + f"Valid schemes are: {', '.join(_LEDGER_SCHEMES)}.",
         data="Nothing was read or written.",
-        next="export CDC_OPS_LEDGER='sqlite:////absolute/path/ledger.db' or 'postgresql://user:password@host/database'",
+        next="export CDC_OPS_LEDGER='sqlite:////absolute/path/ledger.db'   # or 'postgresql://user:password@host/database'",
     )

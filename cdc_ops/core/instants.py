@@ -32,6 +32,6 @@ def parse_instant(text: str, name: str) -> datetime:
             f"{name}={text!r} has no time zone.",
             why="Without a time zone the text means a different instant on each machine.",
             data=_NOTHING,
-            next=f"Add the time zone, e.g. {text}Z or {text}+02:00.",
+            next=f"Add the time zone, e.g. {instant.isoformat()}Z or {instant.isoformat()}+02:00.",
         )
     return instant

@@ -8,6 +8,7 @@ from typing import Any
 from fsspec.core import url_to_fs
 
 from cdc_ops.core.pipeline.extras import missing_package
+from cdc_ops.errors import ConfigError
 
 
 def open_filesystem(path: str, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
@@ -20,6 +21,7 @@ def open_filesystem(path: str, options: Mapping[str, Any] | None = None) -> tupl
         options: For fsspec's file system.
 
     Raises:
+        ConfigError: the URL cannot be meant.
         EnvironmentSetupError: the package for this kind of store is not installed.
     """
     plain = path.removeprefix("file:") if path.startswith("file:/") and not path.startswith("file://") else path
@@ -27,6 +29,10 @@ def open_filesystem(path: str, options: Mapping[str, Any] | None = None) -> tupl
         filesystem, inner = url_to_fs(plain, use_listings_cache=False, **(options or {}))
     except ImportError as error:
         raise missing_package(path, str(error)) from None
+    except (ValueError, TypeError) as error:  # a scheme that is unknown, or a file system that wants more than the URL
+        raise ConfigError(
+            f"{path!r} is not a folder or the URL of one.", why=str(error), data="Nothing was read or written.", next="Correct the URL."
+        ) from None
     return filesystem, inner.rstrip("/")
 
 

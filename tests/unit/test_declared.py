@@ -319,7 +319,7 @@ def test_the_command_line_plans_a_declared_table_without_any_connection(file: Pa
 
 def test_a_table_that_cannot_go_on_reads_its_rows_where_there_is_a_database_and_else_starts_again() -> None:
     command = ("resync --table s.t --mode full", "reads all rows")
-    assert next_step(*command, declared=False, first="Wait.", then=", now") == "cdc-ops resync --table s.t --mode full   (reads all rows)"
+    assert next_step(*command, declared=False, first="Wait.", then=", now") == "cdc-ops resync --table s.t --mode full   # reads all rows"
     assert next_step(*command, declared=True) == f"{START_NEW_PIPELINE}."
     assert next_step(*command, declared=True, first="Wait.", then=", now") == f"Wait. {START_NEW_PIPELINE}, now."
 

@@ -82,8 +82,11 @@ def replay(
         [chosen] = chosen_pipelines(folder, [one_name(folder, pipeline)])
         names = tuple(dict.fromkeys(str(name) for _, name, _ in _records(chosen, table or [])))
         if not names:
+            of_tables = f" of {', '.join(table)}" if table else ""
             raise RequestError(
-                "The quarantine has no record.", data="Nothing was read or written.", next="'cdc-ops quarantine list' shows them."
+                f"The quarantine of pipeline {chosen.name!r} has no record{of_tables}.",
+                data="Nothing was read or written.",
+                next="Nothing to do. 'cdc-ops quarantine list' shows the records of all pipelines.",
             )
         request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names, accept_cost=True)
         run_all(folder, [chosen.name], request, as_json, quiet)

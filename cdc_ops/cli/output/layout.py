@@ -3,6 +3,7 @@
 What does not fit beside each other stands below each other. Where the output is no terminal, sentences are one line each, for `grep`.
 """
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,20 @@ NUMBERS: Final = frozenset(
 _PLAIN: Final = frozenset({"what", "reads", "window", "method", "status", "verdict", "phase", "last run", "result"})
 """Columns whose cells say themselves what they are."""
 
-_COPIED: Final = ("cdc-ops ", "export ")
+_COMMAND: Final = re.compile(
+    r"""cdc-ops\ [a-z-]+ (?:\ (?:list|accept|show|replay|rebuild)\b)?
+        (?:\ (?:--?[a-z][\w-]* (?:[=\ ](?:'[^']*'|"[^"]*"|[^\s,;'"(\#-][^\s,;']*))? | [^\s,;'"(\#]*[./:_0-9][^\s,;']*))*
+      | export\ \w+=(?:'[^']*'|"[^"]*"|\S+)
+      | pip\ install(?:\ [^\s\#(]+)+
+      | python\ -m\ [\w.]+(?:\ [^\s\#(]+)?
+      | \#\ (?=\S)""",
+    re.VERBOSE,
+)
+"""A command as it stands in a sentence, or the sign of a remark behind one; what follows is a sentence again."""
+
+_KEPT: Final = "\ue000"
+"""Stands for a blank at which a line is not to be broken."""
+
 _INDENT: Final = "  "
 _BEHIND_LABEL: Final = " " * len("  why:  ")
 
@@ -98,7 +112,7 @@ def show_grid(console: Console, grid: Grid) -> bool:
 def print_sentence(console: Console, text: str, *, name: str = "", colour: str = "yellow") -> None:
     """Prints a sentence behind the name of what it is about, as in `shop.orders: no row`, wrapped between words on a terminal.
 
-    Lines with a command stay as they are, so that they can be copied.
+    A command in it stays on one line, so that it can be copied; only such a line may be longer than the terminal is wide.
     """
     for number, line in enumerate(text.splitlines() or [""]):
         start = f"{name}: " if name and not number else ""
@@ -111,11 +125,13 @@ def print_sentence(console: Console, text: str, *, name: str = "", colour: str =
 
 
 def _wrapped(console: Console, line: str) -> list[str]:
-    if not console.is_terminal or any(sign in line for sign in _COPIED):
+    if not console.is_terminal:
         return [line]
+    line = _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT), line)
     inner = _BEHIND_LABEL if line.startswith(" ") else ""
     width = max(console.width - (cell_len(line) - len(line)), 1)  # signs that are two cells wide
-    return textwrap.wrap(line, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False) or [""]
+    parts = textwrap.wrap(line, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False) or [""]
+    return [part.replace(_KEPT, " ") for part in parts]
 
 
 def _titled(title: str, label: str) -> str:

@@ -138,7 +138,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, lines: list[str]) -> Problem:
         case _ if begin.startswith("\t") or re.match(r" *\t", line):
             message, valid = "A tab. YAML is indented with spaces.", "Replace the tab by spaces."
         case _ if "alias" in problem or "alias" in (error.context or ""):
-            message, valid = "A name that begins with * has to be in quotes.", 'Write "*.orders": {}'
+            message, valid = "Text that begins with * has to be in quotes.", f"Write {_quoted_line(line)}"
         case "mapping values are not allowed in this context":
             message, valid = "A second ': ' on one line, or a line that is indented wrongly.", "Put text that contains ': ' in quotes."
         case "found character that cannot start any token":
@@ -153,6 +153,18 @@ def _syntax_problem(error: yaml.MarkedYAMLError, lines: list[str]) -> Problem:
             context = f" {error.context}" if error.context else ""
             message, valid = f"Not valid YAML:{context}: {problem}.".replace(": :", ":"), ""
     return Problem(mark=mark, message=message, valid=valid)
+
+
+def _quoted_line(line: str) -> str:
+    """Returns a line of YAML with what begins with * in quotes: a name in front of its colon, or the text behind it.
+
+    >>> _quoted_line("schedule: */5 * * * *   # often"), _quoted_line("  *.orders: {cursor: id}")
+    ('schedule: "*/5 * * * *"', '"*.orders": {cursor: id}')
+    """
+    text = re.sub(r"\s+#.*", "", line).strip()
+    if text.startswith("*"):
+        return re.sub(r"^(\*[^:]*)", r'"\1"', text)
+    return re.sub(r"([:\[{,-]\s*)(\*[^,\]}]*)", lambda found: f'{found[1]}"{found[2].rstrip()}"', text, count=1)
 
 
 def _mark(node: Any) -> Mark:

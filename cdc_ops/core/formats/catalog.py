@@ -49,7 +49,7 @@ def format_spec(name: str) -> FormatSpec:
         return FORMAT_SPECS[name]
     raise ConfigError(
         f"Format {name!r} does not exist. {did_you_mean(name, FORMAT_SPECS)}",
-        why=f"Valid names are: {', '.join(FORMAT_SPECS)}; 'module:callable' names a custom format.",
+        why="A custom format is named as 'module:callable'.",
         data="Nothing was read or written.",
         next="Correct the name of the format; 'cdc-ops formats list' shows all formats.",
     )

@@ -156,7 +156,7 @@ def _ledger_behind(state: TableState, head: LakeHead) -> LedgerBehindError:
         why="The ledger was lost or rolled back, or two ledgers serve this pipeline; it lacks commits of"
         f" {app_id(state.pipeline, state.table)}.",
         data="Nothing was written; the table is as it was.",
-        next=f"cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}   (takes the watermark from the table)",
+        next=f"cdc-ops state rebuild --pipeline {state.pipeline} --table {state.table}   # takes the watermark from the table",
     )
 
 

@@ -12,6 +12,9 @@ from cdc_ops.core.run_cost import RunCost
 from cdc_ops.errors import CdcError, CostRefusedError, RequestError
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
+_BOTH_ENDS: Final = "Give both ends of the range: since and until (--since and --until)."
+_KEYS: Final = "Give the key values of the rows to read again: keys (--key, once for each row)."
+_ONE_TABLE: Final = "Name exactly one table: tables (--table)."
 _OF_RECONCILE_DAG: Final = "reconcile__"
 _BY_PEOPLE: Final = ("manual", "backfill", "cli")
 """Triggers behind which somebody stands who sees what comes of it, and may have meant something else."""
@@ -199,15 +202,15 @@ class RunRequest:
                 what = "An increment takes neither range nor keys nor resync mode."
                 raise self._contradiction(what, "Choose a resync mode, or remove them.")
             case RunKind.BACKFILL, _ if not (whole_range or self.columns) or self.mode or self.keys:
-                raise self._contradiction("A backfill needs since and until, and nothing else.", "Give both ends of the range.")
+                raise self._contradiction("A backfill needs since and until, and nothing else.", _BOTH_ENDS)
             case RunKind.RESYNC, None:
                 raise self._contradiction("A resync needs a mode.", "Choose keys, range, full, replay or quarantine.")
             case RunKind.RESYNC, ResyncMode.RANGE if not whole_range or self.keys:
-                raise self._contradiction("Resync mode 'range' needs since and until, and no keys.", "Give both ends of the range.")
+                raise self._contradiction("Resync mode 'range' needs since and until, and no keys.", _BOTH_ENDS)
             case RunKind.RESYNC, ResyncMode.KEYS if not self.keys or ranged:
-                raise self._contradiction("Resync mode 'keys' needs keys, and no range.", "Give the key values of the rows to read again.")
+                raise self._contradiction("Resync mode 'keys' needs keys, and no range.", _KEYS)
             case RunKind.RESYNC, ResyncMode.KEYS if len(self.tables) != 1:
-                raise self._contradiction("Resync mode 'keys' works on one table.", "Name exactly one table.")
+                raise self._contradiction("Resync mode 'keys' works on one table.", _ONE_TABLE)
             case RunKind.RESYNC, ResyncMode.FULL | ResyncMode.QUARANTINE if ranged or self.keys:
                 what = f"Resync mode '{self.mode}' reads everything and takes neither range nor keys."
                 raise self._contradiction(what, "Remove them, or choose another mode.")
@@ -227,7 +230,7 @@ class RunRequest:
                 "A reconcile takes neither range nor keys nor resync mode.", "Remove them: a reconcile compares whole tables."
             )
         if self.accepts_deletes and len(self.tables) != 1:
-            raise self._contradiction("Deletes can be accepted for only one table.", "Name exactly one table.")
+            raise self._contradiction("Deletes can be accepted for only one table.", _ONE_TABLE)
         if self.scope and (len(self.tables) != 1 or self.strength is not CompareLevel.ROWS):
             raise self._contradiction(
                 "A part to compare belongs to one table, and is compared by rows.", "Name exactly one table, and strength rows."

@@ -139,7 +139,7 @@ def _canonical(scheme: str) -> str:
 def _unknown_scheme(scheme: str) -> ConfigError:
     return ConfigError(
         f"A connection has the unknown scheme {scheme!r}.",
-        why=f"{did_you_mean(scheme, _SCHEMES)} Valid are: {', '.join(_SCHEMES)}.",
+        why=did_you_mean(scheme, _SCHEMES),
         data="Nothing was read or written.",
         next=f"Write it as {FORM}.",
     )

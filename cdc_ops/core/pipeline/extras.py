@@ -17,9 +17,9 @@ def install_command(extra: str) -> str:
     """Returns the command that installs an extra, where the package is a clone or a wheel: no registry has it.
 
     >>> install_command("s3")
-    "pip install -c constraints.txt '.[s3]'   (in the clone; with a wheel: its path in place of the dot)"
+    "pip install -c constraints.txt '.[s3]'   # in the clone; with a wheel: its path in place of the dot"
     """
-    return f"pip install -c constraints.txt '.[{extra}]'   (in the clone; with a wheel: its path in place of the dot)"
+    return f"pip install -c constraints.txt '.[{extra}]'   # in the clone; with a wheel: its path in place of the dot"
 
 
 def missing_package(url: str, why: str) -> EnvironmentSetupError:

@@ -95,7 +95,7 @@ def no_such_table(pipeline: Pipeline, rule: TableRule, names: Iterable[str]) -> 
     other = (
         "declare its columns in 'tables' of the source."
         if declared
-        else ("grant the user SELECT on the table: without it the source does not list it.")
+        else "grant the user SELECT on the table: without it the source does not list it. A view is none: name the tables that it reads."
     )
     return ConfigError(
         f"Pipeline {pipeline.name!r}, tables entry {rule.pattern!r}{where}: {what} {place}.",

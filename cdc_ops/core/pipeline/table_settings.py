@@ -28,6 +28,10 @@ class NullCursor(enum.StrEnum):
     """Each run asks for a checksum over all their columns, and reads all of them if it changed."""
 
 
+NULLS_UNREAD: Final = "only the snapshot reads such rows, unless 'null_cursor: checksum' is set"
+"""What every warning says of rows whose cursor is in no window; it has no place where the setting is made."""
+
+
 class Method(enum.StrEnum):
     """The origin of a table's changes."""
 

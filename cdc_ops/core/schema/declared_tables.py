@@ -69,7 +69,7 @@ def next_step(command: str, does: str, *, declared: bool, first: str = "", then:
         first: A sentence before the remedy of declared tables.
         then: A relative clause about the archive of the new pipeline, with its comma.
     """
-    return f"{first} {START_NEW_PIPELINE}{then}.".lstrip() if declared else f"cdc-ops {command}   ({does})"
+    return f"{first} {START_NEW_PIPELINE}{then}.".lstrip() if declared else f"cdc-ops {command}   # {does}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ def find_range(path: str, begin: Bound, end: Bound | None) -> FeedRange:
     log = DeltaLog(path)
     newest = log.newest()
     if newest is None:
-        raise RequestError(f"No Delta table exists at {path}.", data=_NOTHING, next="Load it first: cdc-ops run.")
+        raise RequestError(f"No Delta table exists at {path}.", data=_NOTHING, next="Load it first: cdc-ops run")
     low = version_at(begin, _commits(log, newest), "begin")
     high = newest if end is None else version_at(end, _commits(log, newest), "end")
     _check_order(path, low, high, newest)

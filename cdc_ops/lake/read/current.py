@@ -65,7 +65,8 @@ def find_current(table: str, version: int | None = None) -> CurrentRows:
         raise RequestError(
             f"No Delta table of a pipeline exists at {table}.",
             data="Nothing was read.",
-            next="Load the table first: cdc-ops run. Its path is 'path' in the pipeline file, or its folder below 'root' of the target.",
+            next="Correct the path: 'path' of the table in the pipeline file, or its folder below 'root' of the target."
+            " To load it first: cdc-ops run",
         )
     record = newest_record(log, at)
     own, marker = (record.columns.own, record.columns.deleted_column.lower()) if record else (DEFAULT_COLUMNS, "")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cdc_ops.core.cursor.cursors import Cursor
+from cdc_ops.core.pipeline.table_settings import NULLS_UNREAD
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.sql.dialect import Dialect
 from cdc_ops.sources.sql.session import SqlSession
@@ -12,7 +13,6 @@ from cdc_ops.sources.sql.session import SqlSession
 _COUNTED: Final = 1000
 """Such rows are counted up to so many: it is the number of index entries that a plan reads for them at most."""
 _NO_MOMENT: Final = re.compile(r"0000-00-00[ 0:.]*|-?infinity", re.IGNORECASE)
-_ONLY: Final = "only the snapshot reads such rows, unless 'null_cursor: checksum' is set"
 
 
 def outside_warnings(
@@ -33,7 +33,7 @@ def outside_warnings(
     defaults = ((name, _NO_MOMENT.search(presets.get(name, ""))) for name in cursor.lead.columns)
     told = [
         f"Cursor column {name!r} of {schema.table} has the default {found[0].strip()!r}: a row that leaves it so is in no window;"
-        f" {_ONLY}. Declare the column with the current time as its default."
+        f" {NULLS_UNREAD}. Declare the column with the current time as its default."
         for name, found in defaults
         if found
     ]
@@ -49,5 +49,5 @@ def _rows(session: SqlSession, select: str, schema: TableSchema, cursor: Cursor)
     shown = f"at least {_COUNTED:,}" if found > _COUNTED else f"{found:,}"
     return (
         f"{shown} {'row' if found == 1 else 'rows'} of {schema.table} are in no window: cursor column {cursor.lead.name!r} is a zero or"
-        f" infinite date there; {_ONLY}. Set the column in these rows."
+        f" infinite date there; {NULLS_UNREAD}. Set the column in these rows."
     )

@@ -1,5 +1,6 @@
 """A session on a MySQL or MariaDB server, read-only, in UTC; and what its errors mean."""
 
+import re
 import ssl
 import time
 from dataclasses import replace
@@ -56,7 +57,8 @@ _UNREACHABLE: Final = frozenset(
 _INTERRUPTED: Final = frozenset((1205, 1213, 1317, 1969, 3024, 3797))
 """A statement was killed, waited too long for a lock or for other nodes, was the victim of a deadlock, or ran longer than it may."""
 _BUSY: Final = frozenset((1040, 1041, 1135, 1203, 1226))
-_TABLE: Final = frozenset((1049, 1054, 1146, 1932))
+_NO_DATABASE: Final = 1049
+_TABLE: Final = frozenset((1054, 1146, 1932))
 _TLS: Final = 2026
 
 _NO_PRIVILEGE: Final = frozenset((1044, 1142, 1143, 1227))
@@ -198,6 +200,13 @@ def source_error(error: BaseException, address: Address) -> CdcError:
         return unreachable(
             f"The server at {address.place} does not accept more connections.", text, "Lower 'parallelism', or raise the server's limit"
         )
+    if code == _NO_DATABASE:
+        return SourceTableError(
+            f"The database server at {address.place} does not have the database {address.database!r}.",
+            why=text,
+            data=NOTHING,
+            next="Correct the database in the URL of the connection.",
+        )
     if code in _TABLE:
         return SourceTableError(
             f"The database server at {address.place} does not know a name in a statement.",
@@ -224,8 +233,14 @@ def _access_error(code: int, text: str, address: Address) -> CdcError:
         data=NOTHING,
         next="Check user and password of the connection, and the hosts from which the user may log in."
         if login
-        else f"Grant it, e.g. GRANT SELECT ON `{address.database or '*'}`.* TO the user named above.".replace("`*`", "*"),
+        else f"Grant it, e.g. GRANT SELECT ON `{address.database or '*'}`.* TO {_account(text)}".replace("`*`", "*"),
     )
+
+
+def _account(refusal: str) -> str:
+    """Returns the user of a refusal as statements have it: with the host by which the server knows it."""
+    found = re.search(r"for user ('[^']*'@'[^']*')", refusal)
+    return found[1] if found else "the user named above."
 
 
 def _message(error: BaseException) -> str:

@@ -29,7 +29,8 @@ _OPTIONS: Final = ("sslmode", "sslrootcert")
 
 _LOOKS: Final = 3
 
-_TABLE: Final = frozenset(("3D000", "3F000", "42P01", "42703"))
+_NO_DATABASE: Final = "3D000"
+_TABLE: Final = frozenset(("3F000", "42P01", "42703"))
 _CHARACTERS: Final = frozenset(("22021", "22P05"))
 _BUSY: Final = frozenset(("53000", "53200", "53300", "53400"))
 _LOST: Final = frozenset(("57P01", "57P02", "57P03", "57P05"))
@@ -181,13 +182,8 @@ def source_error(error: BaseException, address: PostgresAddress) -> CdcError:
             data=NOTHING,
             next="Grant it, e.g. GRANT SELECT ON the table and GRANT USAGE ON its schema; if row-level security hides rows, BYPASSRLS.",
         )
-    if state in _TABLE:
-        return SourceTableError(
-            f"The database server at {address.place} does not know a name in a statement.",
-            why=text,
-            data=NOTHING,
-            next="Correct the name, or create it.",
-        )
+    if state == _NO_DATABASE or state in _TABLE:
+        return _unknown_name(state, text, address)
     if state in _INTERRUPTED:
         return interrupted(address.place, text)
     if state in _BUSY:
@@ -204,6 +200,14 @@ def source_error(error: BaseException, address: PostgresAddress) -> CdcError:
             next="Check 'sslmode' and 'sslrootcert'.",
         )
     return _refusal(state, text, address)
+
+
+def _unknown_name(state: str, text: str, address: PostgresAddress) -> SourceTableError:
+    if state == _NO_DATABASE:
+        what, remedy = f"does not have the database {address.database!r}", "Correct the database in the URL of the connection."
+    else:
+        what, remedy = "does not know a name in a statement", "Correct the name, or create it."
+    return SourceTableError(f"The database server at {address.place} {what}.", why=text, data=NOTHING, next=remedy)
 
 
 def _refusal(state: str, text: str, address: PostgresAddress) -> SourceError:

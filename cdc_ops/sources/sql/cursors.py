@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, coalesced_columns
+from cdc_ops.core.pipeline.table_settings import NULLS_UNREAD
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError
@@ -121,6 +122,6 @@ def null_warning(schema: TableSchema, cursor: Cursor) -> str:
     if column is None or not column.nullable:
         return ""
     return (
-        f"Cursor column {column.name!r} of {schema.table} can be NULL: only the snapshot reads such rows, unless 'null_cursor: checksum' "
-        "is set. Fill the column, and declare it NOT NULL with a default."
+        f"Cursor column {column.name!r} of {schema.table} can be NULL: {NULLS_UNREAD}. Fill the column, and declare it NOT NULL with a"
+        " default."
     )

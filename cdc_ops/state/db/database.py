@@ -218,7 +218,7 @@ def _translate(error: Exception, safe_url: str) -> CdcError:
         f"The ledger {safe_url} refused a statement.",
         why=why,
         data="The statement's transaction was rolled back.",
-        next="If the ledger is damaged: move it away, then cdc-ops state rebuild restores it from the Delta tables.",
+        next="If the ledger is damaged, move it away and restore it from the Delta tables: cdc-ops state rebuild",
     )
 
 

@@ -44,7 +44,7 @@ def open_specs(connection: Connection, pipeline: str, table: TableName) -> tuple
             f"An open operation of {table} cannot be read from the ledger.",
             why=f"Another version of cdc-ops planned it: {error.why}",
             data="Nothing was read or written; the Delta table and its watermark are as they were.",
-            next=f"cdc-ops state rebuild --pipeline {pipeline} --table {table}   (discards open operations; the next run plans them again)",
+            next=f"cdc-ops state rebuild --pipeline {pipeline} --table {table}   # discards open operations; the next run plans them again",
         ) from error
 
 

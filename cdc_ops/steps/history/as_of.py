@@ -51,7 +51,7 @@ def as_of(spark: "SparkSession", table: str, at: str | datetime, *, history: str
     log = DeltaLog(table)
     newest = log.newest()
     if newest is None:
-        raise RequestError(f"There is no Delta table at {table}.", data=_NOTHING, next="Load it first: cdc-ops run.")
+        raise RequestError(f"There is no Delta table at {table}.", data=_NOTHING, next="Load it first: cdc-ops run")
     state = log.state(newest)
     root = history or state.property(EVENT_HISTORY)
     if not root:

@@ -48,7 +48,8 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
             f"Table {request.table} cannot be compared: its first snapshot is not complete.",
             why=f"It is in phase '{request.state.phase}'.",
             data="Nothing was read or written.",
-            next="Let a scheduled run complete the snapshot first: it reads all rows anyway.",
+            next=f"cdc-ops run --pipeline {request.source_table.config.pipeline} --table {request.table}   # completes the snapshot, which"
+            " reads all rows anyway",
         )
     # Keys that are the same say nothing of commits that another server has lost.
     needed = CompareLevel.ROWS if has_moved(request.state.identity, source_table.identity) else None

@@ -31,7 +31,8 @@ def draft_reread(request: TableRequest) -> Draft:
             f"Table {request.table} cannot be read again: its first snapshot is not complete.",
             why=f"It is in phase '{request.state.phase}'.",
             data="Nothing was read or written.",
-            next="Let a scheduled run complete the snapshot first: it reads all rows anyway.",
+            next=f"cdc-ops run --pipeline {request.source_table.config.pipeline} --table {request.table}   # completes the snapshot, which"
+            " reads all rows anyway",
         )
     if run.mode is ResyncMode.FULL:
         return _full(request)

@@ -99,9 +99,9 @@ def _servers(source_table: SourceTable, before: TableIdentity) -> str:
 
 def _changed(source_table: SourceTable, before: TableIdentity) -> SourceServerChangedError:
     which = _which(source_table)
-    compared = f"cdc-ops reconcile {which}   (compares all rows, copies those that differ, and increments go on)"
+    compared = f"cdc-ops reconcile {which}   # compares all rows, copies those that differ, and increments go on"
     if source_table.reads_changes:  # of which the source has more than the lake
-        compared = f"cdc-ops resync {which} --mode full   (reads all rows anew)"
+        compared = f"cdc-ops resync {which} --mode full   # reads all rows anew"
     return SourceServerChangedError(
         f"Another server stamps the rows of {source_table.config.table} than the one that its watermark comes from:"
         f" {_servers(source_table, before)}.",
@@ -110,7 +110,7 @@ def _changed(source_table: SourceTable, before: TableIdentity) -> SourceServerCh
         data="Nothing was read; the watermark stays.",
         next=f"{compared}\n"
         "        or, if the old server was stopped, the new one had applied all of it, and its clock is not behind: cdc-ops run"
-        f" {which} --accept-server (in Airflow: accept_server)",
+        f" {which} --accept-server   # in Airflow: accept_server",
     )
 
 
@@ -131,8 +131,8 @@ def _replaced(source_table: SourceTable, before: TableIdentity) -> TableReplaced
         f" it was {before.made}.",
         why="It was dropped and made again, another table was renamed to its name, or the database was restored from a dump.",
         data="Nothing was read; the watermark stays. Rows of the new table below the watermark were never read, and no increment would.",
-        next=f"cdc-ops resync {which} --mode full   (replaces the rows of the lake by those of the new table)\n"
-        f"        or, if most rows are the same: cdc-ops reconcile {which} --rows   (compares all of them, and copies those that differ)",
+        next=f"cdc-ops resync {which} --mode full   # replaces the rows of the lake by those of the new table\n"
+        f"        or, if most rows are the same: cdc-ops reconcile {which} --rows   # compares all of them, and copies those that differ",
     )
 
 

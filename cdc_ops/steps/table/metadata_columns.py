@@ -59,6 +59,6 @@ def stored_otherwise(config: TableConfig, how: str, why: str, settings: str) -> 
         f"The Delta table of {config.table} {how}.",
         why=why,
         data=_NOTHING,
-        next=f"cdc-ops resync --pipeline {config.pipeline} --table {config.table} --mode full   (replaces the table)\n"
+        next=f"cdc-ops resync --pipeline {config.pipeline} --table {config.table} --mode full   # replaces the table\n"
         f"        or restore the setting ({settings}), or {COPY_ANEW}",
     )

@@ -287,9 +287,9 @@ def _changed(operation: Operation, why: str) -> SchemaChangedError:
         f"Table {operation.table} was altered at the source after operation {operation.op_seq} ({operation.kind}) was planned.",
         why=why,
         data="Nothing was landed or written; the operation stays frozen with its window, and the watermark stays.",
-        next=f"cdc-ops run --pipeline {operation.pipeline} --table {operation.table}   (reads the same window with the current"
+        next=f"cdc-ops run --pipeline {operation.pipeline} --table {operation.table}   # reads the same window with the current"
         " columns; so does the"
-        " next scheduled run)",
+        " next scheduled run",
     )
 
 

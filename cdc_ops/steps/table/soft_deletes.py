@@ -59,7 +59,7 @@ def _check_stays_soft(source_table: SourceTable, head: LakeHead | None, request:
         f" 'deletes: {source_table.config.settings.apply.deletes}'.",
         why="Deleted rows would count as existing rows, and would stay for ever.",
         data=_NOTHING,
-        next=f"cdc-ops resync {where} --mode full   (reads all rows again, and removes the marked rows and the column)\n"
+        next=f"cdc-ops resync {where} --mode full   # reads all rows again, and removes the marked rows and the column\n"
         "        or restore 'deletes: soft' in the pipeline file",
     )
 

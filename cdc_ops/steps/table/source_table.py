@@ -6,7 +6,7 @@ from cdc_ops.config.expressions.spark_conditions import check_condition
 from cdc_ops.core.apply.scd import LATEST, TableStorage
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.table_settings import NULLS_UNREAD, Method, NullCursor
 from cdc_ops.core.schema.collated_keys import source_names
 from cdc_ops.core.schema.schema_evolution import SchemaChange
 from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
@@ -94,6 +94,8 @@ def read_source_table(pipeline: Pipeline, source: Source, config: TableConfig) -
     cursor, warnings = Cursor(columns=()), tuple[str, ...]()
     if settings.load.cursor and settings.method is not Method.LOG:
         cursor, warnings = source.cursor(schema, settings.load.cursor)
+        if settings.load.null_cursor is NullCursor.CHECKSUM:
+            warnings = tuple(text for text in warnings if NULLS_UNREAD not in text)
     stored = stored_as(pipeline, config, schema, keys, hidden)
     source_table = SourceTable(
         pipeline=pipeline, config=config, schema=schema, keys=keys, cursor=cursor, warnings=(*told, *warnings), stored_as=stored

@@ -13,6 +13,7 @@ from rich.table import Table
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, exit_code, guarded
 from cdc_ops.cli.environment import used_env_file
 from cdc_ops.cli.output import render
+from cdc_ops.cli.output.layout import print_sentence
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.pipeline_names import Names, pipeline_argument
@@ -107,15 +108,17 @@ def _read_by_spark(pipeline: "Pipeline", say: Callable[[str], None]) -> Finding:
 
 
 def _print(findings: list[Finding]) -> None:
-    """Shows a table for what all share, and one for each pipeline."""
+    """Shows a table for what all share, and one for each pipeline; below each, what is to be done."""
     for pipeline in dict.fromkeys(finding.pipeline for finding in findings):
         table = Table(title=f"Check of {pipeline}" if pipeline else "Check", title_justify="left", header_style="bold")
-        for column in ("what", "", "seen, and what to do"):
+        for column in ("what", "", "seen"):
             table.add_column(column, overflow="fold")
-        for finding in findings:
-            if finding.pipeline == pipeline:
-                seen = f"{escape(finding.seen)}\n[bold]{escape(finding.next)}[/]" if finding.next else escape(finding.seen)
-                table.add_row(escape(finding.what), f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]", seen)
+        found = [finding for finding in findings if finding.pipeline == pipeline]
+        for finding in found:
+            table.add_row(escape(finding.what), f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]", escape(finding.seen))
         render.out.print(table)
+        for finding in found:
+            if finding.next:  # below the table, where a command can be copied
+                print_sentence(render.out, finding.next, name=finding.what, colour=_COLOURS[finding.verdict])
     counted = {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}
     render.out.print(", ".join(f"{number} {verdict}" for verdict, number in counted.items() if number), highlight=False)
