@@ -16,7 +16,8 @@ from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import Counts, Outcome
-from cdc_ops.core.operation.table_state import abandoned, committed, scanned, unchanged
+from cdc_ops.core.operation.table_progress import SnapshotProgress, TableProgress
+from cdc_ops.core.operation.table_state import Phase, abandoned, committed, scanned, unchanged
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError
@@ -34,6 +35,8 @@ from tests.state_lease_contract import LeaseContract
 from tests.state_told_contract import ToldFilesContract
 from tests.state_totals_contract import TotalsContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, make_operation, race, result, run, settle, take
+
+CUSTOMERS, ITEMS = TableName(schema="shop", name="customers"), TableName(schema="shop", name="items")
 
 
 class StateContract(
@@ -424,6 +427,56 @@ class StateContract(
         assert store.overview("archive", TableName(schema="shop", name="none")) == ()
         store.release(lease)
         assert store.overview()[2].lease is None
+
+    def test_a_glance_says_the_same_as_the_overview(self, store: SqlStateStore) -> None:
+        lease = take(store)
+        store.freeze(lease, fresh(), (make_operation(1),))
+        settle(store, lease, make_operation(1))
+        for index, status in enumerate((TableRunStatus.COMMITTED, TableRunStatus.IDLE)):
+            line = replace(run(f"run-{index}", NOON + timedelta(minutes=index)), status=status, max_lag=timedelta(minutes=90.5))
+            store.record(replace(line, result=replace(line.result, counts=Counts(read=4_000_000_000 + index))))
+        gone = replace(fresh(), table=CUSTOMERS, missing_since=NOON)
+        store.replace_state(take(store, table=CUSTOMERS), gone)
+        chunks = SnapshotProgress(bound=CursorValue(parts=("7",)), done=1, total=2)
+        begun = TableProgress(snapshot=chunks, fresh_at=NOON)
+        store.replace_state(take(store, table=ITEMS), replace(fresh(), table=ITEMS, progress=begun))
+        store.record(run("run-9", pipeline="archive", message="of a table without a state"))
+        found = store.glances()
+        assert found == tuple(one.glance for one in store.overview())
+        assert [(one.pipeline, one.phase, one.is_leased) for one in found] == [
+            ("archive", Phase.NEW, False),
+            (PIPELINE, Phase.NEW, True),
+            (PIPELINE, Phase.SNAPSHOT, True),
+            (PIPELINE, Phase.READY, True),
+        ]
+        assert found[1].missing_since == NOON
+        assert found[3].last_run is not None
+        assert (found[3].last_run.read, found[3].last_run.max_lag) == (4_000_000_001, timedelta(minutes=90.5))
+        store.release(lease)
+        assert [one.is_leased for one in store.glances()] == [False, True, True, False]
+
+    def test_some_tables_are_shown_by_their_names(self, store: SqlStateStore) -> None:
+        for pipeline, table in ((PIPELINE, ORDERS), (PIPELINE, CUSTOMERS), ("archive", ORDERS)):
+            store.record(run("run-1", pipeline=pipeline, table=table))
+        wanted = [(PIPELINE, ORDERS), ("archive", ORDERS), ("archive", CUSTOMERS)]
+        assert [(one.state.pipeline, one.state.table) for one in store.overviews(wanted)] == [("archive", ORDERS), (PIPELINE, ORDERS)]
+        assert store.overviews(()) == ()
+
+    def test_the_rows_that_older_versions_have_written_are_added_up_once(self, url: str, store: SqlStateStore) -> None:
+        line = run("run-1")
+        store.record(replace(line, result=replace(line.result, counts=Counts(read=9, inserted=1, updated=20, deleted=4_000_000_300))))
+        store.record(replace(run("run-2"), status=TableRunStatus.FAILED))
+        written = store.rows_written(NOON)
+        assert written == {PIPELINE: 4_000_000_321}
+        with store._database.write() as connection:  # as version 0006 left it
+            connection.exec_driver_sql(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0006'")
+            connection.execute(sa.update(schema.runs).values(rows_written=0))
+            connection.exec_driver_sql("CREATE INDEX ix_cdc_table_runs_pipeline ON cdc_table_runs (pipeline, started_at)")
+        with open_store(url) as again:
+            assert again.rows_written(NOON) == written
+        assert "ix_cdc_table_runs_pipeline" not in {
+            one["name"] for one in sa.inspect(store._database._engine).get_indexes("cdc_table_runs")
+        }
 
     def test_an_overview_parses_only_what_has_changed_since_the_one_before(
         self, store: SqlStateStore, url: str, monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ import enum
 import json
 import types
 import typing
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeVar, cast
@@ -18,6 +19,9 @@ from typing import Any, Final, TypeVar, cast
 from cdc_ops.errors import StateError
 
 T = TypeVar("T")
+
+_Reader = Callable[[Any], Any]
+"""Returns the value of plain JSON data, or raises ValueError, TypeError or KeyError."""
 
 TYPE: Final = "type"
 """Where the JSON of a class in a tagged union says which one it is: its class variable `JSON_TYPE`."""
@@ -75,7 +79,7 @@ def loads(cls: type[T], text: str) -> T:
 
 def from_data(cls: type[T], data: Any) -> T:
     """Parses a value of type `cls` from plain JSON data; `loads` takes text and raises the public error."""
-    return cast(T, _read(cls, data))
+    return cast(T, _reader(cast(Any, cls))(data))
 
 
 @cache
@@ -83,38 +87,71 @@ def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def _read(kind: Any, data: Any) -> Any:
+@cache
+def _reader(kind: Any) -> _Reader:
+    """Returns the function that reads a type: what a type is made of is found out once, not for each value."""
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
-        return _read_union(typing.get_args(kind), data)
+        return _union_reader(typing.get_args(kind))
     if origin is tuple:
-        return _read_tuple(typing.get_args(kind), data)
+        return _tuple_reader(typing.get_args(kind))
     if origin is dict:
-        key, item = typing.get_args(kind)
+        return _dict_reader(*typing.get_args(kind))
+    if kind is Any:
+        return _as_it_is
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_reader(cast(type, kind))
+    return _scalar_reader(kind)
+
+
+def _as_it_is(data: Any) -> Any:
+    return data
+
+
+def _dict_reader(key: Any, item: Any) -> _Reader:
+    read_key, read_item = _reader(key), _reader(item)
+
+    def read(data: Any) -> Any:
         if not isinstance(data, dict):
             raise TypeError(f"expected an object, got {data!r}")
-        return {_read(key, name): _read(item, value) for name, value in data.items()}
-    if kind is Any:
-        return data
-    if dataclasses.is_dataclass(kind):
-        return _read_dataclass(cast(type, kind), data)
-    return _read_scalar(kind, data)
+        return {read_key(name): read_item(value) for name, value in data.items()}
+
+    return read
 
 
-def _read_union(options: tuple[Any, ...], data: Any) -> Any:
-    if data is None and type(None) in options:
-        return None
-    if any(tags := {_tag(option): option for option in options if _tag(option) is not None}):
-        return _read_tagged(tags, data)
-    failures = []
-    for option in options:
-        if option is type(None):
-            continue
-        try:
-            return _read(option, data)
-        except (ValueError, TypeError, KeyError) as error:
-            failures.append(str(error))
-    raise ValueError("; ".join(failures) or f"{data!r} fits none of {options}")
+def _union_reader(options: tuple[Any, ...]) -> _Reader:
+    optional = type(None) in options
+    tags = {tag: option for option in options if (tag := _tag(option)) is not None}
+    if tags:
+        return _tagged_reader(tags, optional=optional)
+    readers = tuple(_reader(option) for option in options if option is not type(None))
+
+    def read(data: Any) -> Any:
+        if data is None and optional:
+            return None
+        failures = []
+        for one in readers:
+            try:
+                return one(data)
+            except (ValueError, TypeError, KeyError) as error:
+                failures.append(str(error))
+        raise ValueError("; ".join(failures) or f"{data!r} fits none of {options}")
+
+    return read
+
+
+def _tagged_reader(tags: dict[str, Any], *, optional: bool) -> _Reader:
+    readers = {tag: _reader(option) for tag, option in tags.items()}
+
+    def read(data: Any) -> Any:
+        if data is None and optional:
+            return None
+        tag = data.get(TYPE) if isinstance(data, dict) else None
+        if not isinstance(tag, str) or tag not in readers:
+            raise ValueError(f"{TYPE} {tag!r} is none of {', '.join(sorted(readers))}")
+        return readers[tag](data)
+
+    return read
 
 
 def field_names(cls: type) -> tuple[str, ...]:
@@ -134,68 +171,130 @@ def _inline(cls: type) -> tuple[str, ...]:
     return getattr(cls, "JSON_INLINE", ())
 
 
-def _grouped(cls: type, data: dict[str, Any]) -> dict[str, Any]:
-    """Returns data with the fields of each group below its name."""
-    for group in _inline(cls):
-        if group in data:
-            raise KeyError(f"{cls.__name__}: unknown field {group}")
-        names = set(field_names(_hints(cls)[group]))
-        own = {name: value for name, value in data.items() if name not in names}
-        data = own | {group: {name: value for name, value in data.items() if name in names}}
-    return data
-
-
 def _tag(kind: Any) -> str | None:
     return getattr(kind, "JSON_TYPE", None) if isinstance(kind, type) else None
 
 
-def _read_tagged(tags: dict[str | None, Any], data: Any) -> Any:
-    tag = data.get(TYPE) if isinstance(data, dict) else None
-    if not isinstance(tag, str) or tag not in tags:
-        raise ValueError(f"{TYPE} {tag!r} is none of {', '.join(sorted(filter(None, tags)))}")
-    return _read(tags[tag], data)
-
-
-def _read_tuple(items: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
-    if not isinstance(data, list):
-        raise TypeError(f"expected a list, got {data!r}")
+def _tuple_reader(items: tuple[Any, ...]) -> _Reader:
     if len(items) == 2 and items[1] is Ellipsis:
-        return tuple(_read(items[0], item) for item in data)
-    if len(items) != len(data):
-        raise ValueError(f"expected {len(items)} items, got {len(data)}")
-    return tuple(_read(kind, item) for kind, item in zip(items, data, strict=True))
+        read_item = _reader(items[0])
+
+        def read_all(data: Any) -> Any:
+            if not isinstance(data, list):
+                raise TypeError(f"expected a list, got {data!r}")
+            return tuple([read_item(item) for item in data])
+
+        return read_all
+    readers = tuple(map(_reader, items))
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, list):
+            raise TypeError(f"expected a list, got {data!r}")
+        if len(readers) != len(data):
+            raise ValueError(f"expected {len(readers)} items, got {len(data)}")
+        return tuple(one(item) for one, item in zip(readers, data, strict=True))
+
+    return read
 
 
-def _read_dataclass(cls: type, data: Any) -> Any:
-    if not isinstance(data, dict):
-        raise TypeError(f"{cls.__name__}: expected an object, got {data!r}")
-    if (tag := _tag(cls)) is not None:
-        if data.get(TYPE) != tag:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Members:
+    """The members of the JSON of a class.
+
+    Args:
+        own: What reads each of them that is a field of the class.
+        groups: What reads each of its groups, from the members that are the group's.
+        known: All names.
+    """
+
+    own: dict[str, _Reader]
+    groups: dict[str, _Reader]
+    known: frozenset[str]
+
+
+@cache
+def _members(cls: type) -> _Members:
+    hints, groups, tag = _hints(cls), _inline(cls), _tag(cls)
+    own = {field.name: _reader(hints[field.name]) for field in dataclasses.fields(cls) if field.name not in groups}
+    return _Members(
+        own=own,
+        groups={group: _reader(hints[group]) for group in groups},
+        known=frozenset((*own, *group_of(cls), *((TYPE,) if tag is not None else ()))),
+    )
+
+
+def _dataclass_reader(cls: type) -> _Reader:
+    tag, in_group = _tag(cls), group_of(cls)
+
+    def read(data: Any) -> Any:
+        members = _members(cls)  # not before the first value: a class may have itself as a field
+        if not isinstance(data, dict):
+            raise TypeError(f"{cls.__name__}: expected an object, got {data!r}")
+        if tag is not None and data.get(TYPE) != tag:
             raise ValueError(f"{cls.__name__}: {TYPE} is {data.get(TYPE)!r}, not {tag!r}")
-        data = {name: value for name, value in data.items() if name != TYPE}
-    data, hints = _grouped(cls, data), _hints(cls)
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    if unknown := sorted(set(data) - set(fields)):
-        raise KeyError(f"{cls.__name__}: unknown field {', '.join(unknown)}")
-    return cls(**{name: _read(hints[name], value) for name, value in data.items()})
+        if not members.known.issuperset(data):
+            raise KeyError(f"{cls.__name__}: unknown field {', '.join(sorted(set(data) - members.known))}")
+        parts: dict[str, dict[str, Any]] = {group: {} for group in members.groups}
+        values: dict[str, Any] = {}
+        for name, value in data.items():
+            if name in in_group:
+                parts[in_group[name]][name] = value
+            elif name in members.own:
+                values[name] = members.own[name](value)
+        for group, part in parts.items():
+            values[group] = members.groups[group](part)
+        return cls(**values)
+
+    return read
 
 
-def _read_scalar(kind: Any, data: Any) -> Any:
+def _scalar_reader(kind: Any) -> _Reader:
     if kind is type(None):
-        if data is None:
-            return None
-        raise TypeError(f"expected null, got {data!r}")
+        return _read_null
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return kind(data)
+        return kind
     if kind is datetime:
-        instant = datetime.fromisoformat(data)
-        if instant.tzinfo is None:
-            raise ValueError(f"{data!r} has no time zone")
-        return instant
-    if kind is timedelta and isinstance(data, (int, float)) and not isinstance(data, bool):
+        return _read_instant
+    if kind is timedelta:
+        return _read_span
+    if kind is float:
+        return _read_float
+    if kind is int:
+        return _read_int
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, kind):
+            raise TypeError(f"expected {kind.__name__}, got {data!r}")
+        return data
+
+    return read
+
+
+def _read_null(data: Any) -> None:
+    if data is not None:
+        raise TypeError(f"expected null, got {data!r}")
+
+
+def _read_instant(data: Any) -> datetime:
+    instant = datetime.fromisoformat(data)
+    if instant.tzinfo is None:
+        raise ValueError(f"{data!r} has no time zone")
+    return instant
+
+
+def _read_span(data: Any) -> timedelta:
+    if isinstance(data, (int, float)) and not isinstance(data, bool):
         return timedelta(seconds=data)
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+    raise TypeError(f"expected timedelta, got {data!r}")
+
+
+def _read_float(data: Any) -> float:
+    if isinstance(data, (int, float)) and not isinstance(data, bool):
         return float(data)
-    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise TypeError(f"expected {kind.__name__}, got {data!r}")
-    return data
+    raise TypeError(f"expected float, got {data!r}")
+
+
+def _read_int(data: Any) -> int:
+    if isinstance(data, int) and not isinstance(data, bool):
+        return data
+    raise TypeError(f"expected int, got {data!r}")

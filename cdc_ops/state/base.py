@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.alerts import AlertReader, AlertStore
@@ -21,6 +21,55 @@ from cdc_ops.state.lease import Lease
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.state.told_files import ToldFilesReader, ToldFilesStore
 from cdc_ops.state.totals import Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGlance:
+    """What a list of many tables needs of a run of one.
+
+    Args:
+        status: How the table fared.
+        started_at: By the ledger's clock, UTC.
+        read: Rows that it read.
+        max_lag: How far the table may be behind, by the pipeline file that the run knew; None without a limit.
+    """
+
+    status: TableRunStatus
+    started_at: datetime
+    read: int = 0
+    max_lag: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableGlance:
+    """What lists of many tables are searched, sorted and counted by; far less work than a `TableOverview`.
+
+    Args:
+        pipeline, table: Which.
+        phase: Where the table is in its life.
+        fresh_at: Up to when it is known to hold the source's changes, UTC; None if it has never been complete.
+        missing_since: When a run first found that the source does not show it any more, None while it does.
+        is_leased: Somebody holds it.
+        size_bytes: Of its Delta table, as far as that is known.
+        last_run: Its newest line, None if it has none.
+    """
+
+    pipeline: str
+    table: TableName
+    phase: Phase = Phase.NEW
+    fresh_at: datetime | None = None
+    missing_since: datetime | None = None
+    is_leased: bool = False
+    size_bytes: int | None = None
+    last_run: RunGlance | None = None
+
+    def lag(self, now: datetime) -> timedelta | None:
+        """Returns how far the table is behind its source, at least 0; None if it has never been complete.
+
+        Args:
+            now: The ledger's clock, UTC.
+        """
+        return None if self.fresh_at is None else max(now - self.fresh_at, timedelta(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +94,23 @@ class TableOverview:
             now: The ledger's clock, UTC.
         """
         return self.state.exceeds(self.max_lag, now)
+
+    @property
+    def glance(self) -> TableGlance:
+        """The same at a glance."""
+        run = self.last_run
+        return TableGlance(
+            pipeline=self.state.pipeline,
+            table=self.state.table,
+            phase=self.state.phase,
+            fresh_at=self.state.progress.fresh_at,
+            missing_since=self.state.missing_since,
+            is_leased=self.lease is not None,
+            size_bytes=self.stats.size_bytes if self.stats else None,
+            last_run=RunGlance(status=run.status, started_at=run.timing.started_at, read=run.result.counts.read, max_lag=run.max_lag)
+            if run
+            else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +218,7 @@ class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, A
     def rows_written(self, since: datetime) -> dict[str, int]:
         """Returns how many rows the runs that began at an instant or later have inserted, updated and deleted, by pipeline.
 
-        Runs that have not committed count nothing, and a pipeline without any is not named. The database reads a line for each run that
-        committed since: ask for a day, and not every second.
+        Runs that have not committed count nothing, and a pipeline without any is not named.
 
         Args:
             since: UTC.
@@ -170,7 +235,19 @@ class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, A
     def overview(self, pipeline: str | None = None, table: TableName | None = None) -> tuple[TableOverview, ...]:
         """Returns every known table with its state, numbers, last run and lease, sorted by pipeline and table; or those of a name.
 
-        The number of queries is fixed: the status page asks every few seconds.
+        The number of queries is fixed.
+        """
+
+    @abstractmethod
+    def glances(self) -> tuple[TableGlance, ...]:
+        """Returns every known table at a glance, sorted by pipeline and table; one query, for a page that is looked at every minute."""
+
+    @abstractmethod
+    def overviews(self, tables: Sequence[tuple[str, TableName]]) -> tuple[TableOverview, ...]:
+        """Returns those of some tables that the ledger knows, sorted by pipeline and table; one query.
+
+        Args:
+            tables: Pipelines with their tables, at most some hundred.
         """
 
     @abstractmethod

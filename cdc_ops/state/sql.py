@@ -21,7 +21,7 @@ from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, LeaseHeldError, StaleStateError
-from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableOverview
+from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableGlance, TableOverview
 from cdc_ops.state.db import (
     adoption,
     alerts,
@@ -196,6 +196,14 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
         if pipeline is None and table is None:
             self._parsed = parsed  # of the tables that there are: it does not grow with time
         return found
+
+    def glances(self) -> tuple[TableGlance, ...]:
+        """See `StateReader`."""
+        return self._read(runs.glances, ())
+
+    def overviews(self, tables: Sequence[tuple[str, TableName]]) -> tuple[TableOverview, ...]:
+        """See `StateReader`."""
+        return self._read(lambda connection: runs.overview(connection, None, among=tables)[0], ()) if tables else ()
 
     def pipelines(self) -> tuple[str, ...]:
         """See `StateReader`."""

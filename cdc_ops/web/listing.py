@@ -1,6 +1,6 @@
 """Which tables the overview shows, in which order, and the addresses of its links. Pure; all of it comes from the query string.
 
-ui?q=orders&health=late&pipeline=shop&sort=behind&page=2  ->  Listing  ->  listed(rows, listing)  ->  Shown, and Pager around it
+ui?q=orders&health=late&pipeline=shop&sort=behind&page=2  ->  Listing  ->  listed(signs, listing)  ->  Shown, and Pager around it
 """
 
 import enum
@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
-from cdc_ops.web.view import Health, TableRow
+from cdc_ops.web.view import Health, TableSign
 
 T = TypeVar("T")
 
@@ -120,13 +120,13 @@ class Shown:
     """The tables of one page, and what is said around them.
 
     Args:
-        rows: In order.
+        signs: Its tables, in order.
         tally: Of the tables that search and pipeline leave, how many there are of each health that occurs, worst first.
         matching: How many tables search, pipeline and health leave.
         page, pages: Which page this is, of how many; there is always one.
     """
 
-    rows: tuple[TableRow, ...]
+    signs: tuple[TableSign, ...]
     tally: Mapping[Health, int]
     matching: int
     page: int
@@ -135,20 +135,20 @@ class Shown:
     @property
     def first(self) -> int:
         """The number of the first table of the page, from 1 on; 0 if there is none."""
-        return (self.page - 1) * PAGE + 1 if self.rows else 0
+        return (self.page - 1) * PAGE + 1 if self.signs else 0
 
 
-def listed(rows: Iterable[TableRow], wanted: Listing) -> Shown:
+def listed(signs: Iterable[TableSign], wanted: Listing) -> Shown:
     """Returns the tables that a visitor wants to see."""
     words = wanted.search.lower().split()
-    found = [row for row in rows if wanted.pipeline in ("", row.pipeline) and _has(row, words)]
-    healths = [row.health for row in found]
-    chosen = found if wanted.health is None else [row for row in found if row.health is wanted.health]
-    chosen = sorted(chosen, key=lambda row: (row.pipeline, row.overview.state.table))
+    found = [sign for sign in signs if wanted.pipeline in ("", sign.pipeline) and _has(sign, words)]
+    healths = [sign.health for sign in found]
+    chosen = found if wanted.health is None else [sign for sign in found if sign.health is wanted.health]
+    chosen = sorted(chosen, key=lambda sign: (sign.pipeline, sign.glance.table))
     chosen.sort(key=_KEYS[wanted.sort], reverse=wanted.sort.largest_first is not wanted.turned)
     part = part_of(chosen, wanted.page, PAGE)
     tally = {health: healths.count(health) for health in Health if health in healths}
-    return Shown(rows=part.items, tally=tally, matching=part.total, page=part.page, pages=part.pages)
+    return Shown(signs=part.items, tally=tally, matching=part.total, page=part.page, pages=part.pages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,20 +222,20 @@ def page_number(text: str) -> int:
     return max(int(text), 1) if text.isascii() and text.isdigit() and len(text) < 7 else 1
 
 
-def _has(row: TableRow, words: list[str]) -> bool:
-    name = f"{row.pipeline} {row.table}".lower()
+def _has(sign: TableSign, words: list[str]) -> bool:
+    name = f"{sign.pipeline} {sign.table}".lower() if words else ""
     return all(word in name for word in words)
 
 
-def _by_run(row: TableRow) -> datetime:
-    return row.overview.last_run.timing.started_at if row.overview.last_run else _NEVER
+def _by_run(sign: TableSign) -> datetime:
+    return sign.glance.last_run.started_at if sign.glance.last_run else _NEVER
 
 
-_KEYS: Final[dict[Sort, Callable[[TableRow], Any]]] = {
-    Sort.TABLE: lambda row: row.overview.state.table,
-    Sort.STATE: lambda row: _HEALTHS[row.health],
-    Sort.BEHIND: lambda row: timedelta(-1) if row.lag is None else row.lag,
+_KEYS: Final[dict[Sort, Callable[[TableSign], Any]]] = {
+    Sort.TABLE: lambda sign: sign.glance.table,
+    Sort.STATE: lambda sign: _HEALTHS[sign.health],
+    Sort.BEHIND: lambda sign: timedelta(-1) if sign.lag is None else sign.lag,
     Sort.RUN: _by_run,
-    Sort.ROWS: lambda row: row.overview.last_run.result.counts.read if row.overview.last_run else -1,
-    Sort.SIZE: lambda row: row.overview.stats.size_bytes if row.overview.stats else -1,
+    Sort.ROWS: lambda sign: sign.glance.last_run.read if sign.glance.last_run else -1,
+    Sort.SIZE: lambda sign: -1 if sign.glance.size_bytes is None else sign.glance.size_bytes,
 }

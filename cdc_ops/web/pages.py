@@ -3,7 +3,6 @@
 import base64
 import hashlib
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
@@ -22,7 +21,7 @@ from cdc_ops.metrics.families import read_families
 from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.web import view, words
 from cdc_ops.web.history import History, charts
-from cdc_ops.web.listing import PAGE, Listing, Pager, Sort, listed, part_of
+from cdc_ops.web.listing import PAGE, Listing, Pager, Shown, Sort, listed, part_of
 from cdc_ops.web.standing import actions, column_changes, comparisons, holds, questions, run_summary, worst_first
 from cdc_ops.web.summary import DayOfRows, summaries
 from cdc_ops.web.view import Health, PipelineInfo
@@ -80,31 +79,35 @@ class Pages:
         self._jinja.filters.update(
             {one.__name__: one for one in (words.duration, words.ago, words.size, words.instant, words.took, words.spent, plural)}
         )
+        for name in self._jinja.list_templates(extensions=["html"]):
+            self._jinja.get_template(name)  # compiled here, and not while the first visitor waits
 
     def overview(self, visible: Visible, wanted: Listing) -> HTMLResponse:
         """The tables that the visitor wants to see, of those that they may see."""
         try:
             reader = self._reader()
-            now, found = self._shown(reader, visible)
+            now, infos = reader.now(), visible or {}
+            glances = (one for one in reader.glances() if visible is None or one.pipeline in visible)
+            signs = view.table_signs(glances, infos, now)
+            shown = listed(signs, wanted)
+            rows = view.table_rows(_in_order(shown, reader), infos, now)
             asked = [one for one in reader.approvals(status=ApprovalStatus.ASKED, limit=OPEN_QUESTIONS) if one.is_open(now)]
             written = self._rows.of(reader, now)
         except CdcError as error:
             return self._unavailable(error)
-        infos = visible or {}
-        rows = view.table_rows(found, infos, now)
-        shown = listed(rows, wanted)
         newest_last = asked[::-1]
         return self._page(
             "overview.html",
             now=now,
-            total=len(rows),
+            total=len(signs),
             wanted=wanted,
             shown=shown,
+            rows=rows,
             pager=wanted.pager(shown),
-            summaries=[one for one in summaries(rows, asked, written) if wanted.pipeline in ("", one.name)],
+            summaries=[one for one in summaries(signs, asked, written) if wanted.pipeline in ("", one.name)],
             waiting={(one.pipeline, one.table): text for one, text in zip(newest_last, questions(newest_last, now), strict=True)},
             info=infos.get(wanted.pipeline, PipelineInfo()),
-            pipelines=sorted({row.pipeline for row in rows}),
+            pipelines=sorted({sign.pipeline for sign in signs}),
             restricted=visible is not None,
         )
 
@@ -184,15 +187,11 @@ class Pages:
         """The figures of all tables that the visitor may see, in the format that the header `accept` prefers."""
         try:
             reader = self._reader()
-            families = read_families(reader, self._shown(reader, visible)[1])
+            families = read_families(reader, (one for one in reader.overview() if visible is None or one.state.pipeline in visible))
         except CdcError as error:
             return PlainTextResponse(str(error), 503)
         text, content_type = negotiated_text(families, accept)
         return Response(text, headers={"Content-Type": content_type})
-
-    def _shown(self, reader: StateReader, visible: Visible) -> tuple[datetime, tuple[TableOverview, ...]]:
-        """Returns the ledger's clock, and the tables that the visitor may see."""
-        return reader.now(), tuple(item for item in reader.overview() if visible is None or item.state.pipeline in visible)
 
     def _foreign(self, dag_id: str) -> HTMLResponse:
         return self._page("foreign.html", 404, dag_id=dag_id)
@@ -202,6 +201,13 @@ class Pages:
 
     def _page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         return HTMLResponse(self._jinja.get_template(template).render(values), status_code=status)
+
+
+def _in_order(shown: Shown, reader: StateReader) -> tuple[TableOverview, ...]:
+    """Returns all that the ledger has of the tables of a page; one that has been forgotten since is left out."""
+    wanted = [(one.pipeline, one.glance.table) for one in shown.signs]
+    found = {(one.state.pipeline, one.state.table): one for one in reader.overviews(wanted)}
+    return tuple(found[key] for key in wanted if key in found)
 
 
 def _table_of(name: str) -> TableName | None:

@@ -8,12 +8,12 @@ from typing import Final
 
 from cdc_ops.core.approvals import ApprovalRecord
 from cdc_ops.state.base import StateReader
-from cdc_ops.web.view import Health, PipelineInfo, TableRow
+from cdc_ops.web.view import Health, PipelineInfo, TableSign
 
 DAY: Final = timedelta(days=1)
 
 KEPT: Final = 600.0
-"""Seconds for which the rows of the last day are kept: the ledger reads a line of each run to count them."""
+"""Seconds for which the rows of the last day are kept: the ledger adds up a figure of each run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,29 +41,29 @@ class PipelineSummary:
     rows: int
 
 
-def summaries(rows: Iterable[TableRow], questions: Iterable[ApprovalRecord], written: Mapping[str, int]) -> tuple[PipelineSummary, ...]:
+def summaries(signs: Iterable[TableSign], questions: Iterable[ApprovalRecord], written: Mapping[str, int]) -> tuple[PipelineSummary, ...]:
     """Returns the summaries of the pipelines that have a table, by name.
 
     Args:
-        rows: Their tables.
+        signs: Their tables.
         questions: Those that somebody may still answer.
         written: Rows of the last day, by pipeline.
     """
-    tables: dict[str, list[TableRow]] = {}
-    for row in rows:
-        tables.setdefault(row.pipeline, []).append(row)
+    tables: dict[str, list[TableSign]] = {}
+    for sign in signs:
+        tables.setdefault(sign.pipeline, []).append(sign)
     asked = [one.pipeline for one in questions]
     return tuple(_summary(name, tables[name], asked.count(name), written.get(name, 0)) for name in sorted(tables))
 
 
-def _summary(name: str, rows: list[TableRow], waiting: int, written: int) -> PipelineSummary:
+def _summary(name: str, signs: list[TableSign], waiting: int, written: int) -> PipelineSummary:
     return PipelineSummary(
         name=name,
-        info=rows[0].info,
-        tables=len(rows),
-        failed=sum(row.health is Health.FAILED for row in rows),
-        behind=sum(row.is_late for row in rows),
-        lag=max((row.lag for row in rows if row.lag is not None), default=None),
+        info=signs[0].info,
+        tables=len(signs),
+        failed=sum(sign.health is Health.FAILED for sign in signs),
+        behind=sum(sign.is_late for sign in signs),
+        lag=max((sign.lag for sign in signs if sign.lag is not None), default=None),
         waiting=waiting,
         rows=written,
     )

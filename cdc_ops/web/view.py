@@ -9,7 +9,7 @@ from urllib.parse import quote
 from cdc_ops.core.operation.run_request import airflow_run_id
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.processes import LOCAL
-from cdc_ops.state.base import TableOverview
+from cdc_ops.state.base import TableGlance, TableOverview
 from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.web.words import duration, instant
 
@@ -125,18 +125,18 @@ class Freshness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableRow:
-    """One line of the page.
+class TableSign:
+    """How a table is: what the tables of a ledger are counted, searched and sorted by.
 
     Args:
-        overview: From the ledger.
+        glance: From the ledger.
         health: How it is.
         lag: How far it is behind its source, None if it has never been complete.
         limit: How far it may be behind.
         info: What is known of its pipeline.
     """
 
-    overview: TableOverview
+    glance: TableGlance
     health: Health
     lag: timedelta | None
     limit: timedelta
@@ -145,22 +145,33 @@ class TableRow:
     @property
     def pipeline(self) -> str:
         """The pipeline's name."""
-        return self.overview.state.pipeline
+        return self.glance.pipeline
 
     @property
     def table(self) -> str:
         """The table as `schema.table`."""
-        return str(self.overview.state.table)
+        return str(self.glance.table)
 
     @property
     def is_late(self) -> bool:
         """True if the table is further behind than it may be, whatever else is wrong with it."""
-        return self.lag is not None and timedelta(0) < self.limit < self.lag
+        return _is_late(self.lag, self.limit)
 
     @property
     def freshness(self) -> Freshness | None:
         """Its bar, None if the table has never been complete."""
         return None if self.lag is None else freshness(self.lag, self.limit, self.info.every)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow(TableSign):
+    """One line of the page.
+
+    Args:
+        overview: All that the ledger has of the table.
+    """
+
+    overview: TableOverview
 
     @property
     def error(self) -> str:
@@ -177,21 +188,36 @@ class TableRow:
         return texts if since is None or any("not at the source" in text for text in texts) else (missing, *texts)
 
 
-def table_row(overview: TableOverview, info: PipelineInfo, now: datetime) -> TableRow:
+def table_sign(glance: TableGlance, info: PipelineInfo, now: datetime) -> TableSign:
     """Decides a table's health.
 
     Args:
-        overview: From the ledger.
+        glance: From the ledger.
         info: What is known of its pipeline.
         now: The ledger's clock, UTC.
     """
-    lag, limit = overview.state.lag(now), overview.max_lag or info.late_after
-    return TableRow(overview=overview, health=_health(overview, late=overview.state.exceeds(limit, now)), lag=lag, limit=limit, info=info)
+    lag, limit = glance.lag(now), (glance.last_run.max_lag if glance.last_run else None) or info.late_after
+    return TableSign(glance=glance, health=_health(glance, late=_is_late(lag, limit)), lag=lag, limit=limit, info=info)
+
+
+def table_row(overview: TableOverview, info: PipelineInfo, now: datetime) -> TableRow:
+    """Decides a table's health, with all that is shown of it; see `table_sign`."""
+    sign = table_sign(overview.glance, info, now)
+    return TableRow(glance=sign.glance, health=sign.health, lag=sign.lag, limit=sign.limit, info=info, overview=overview)
+
+
+def table_signs(glances: Iterable[TableGlance], infos: Mapping[str, PipelineInfo], now: datetime) -> tuple[TableSign, ...]:
+    """Decides the health of many tables; pipelines of which `infos` lacks an entry have no schedule."""
+    return tuple(table_sign(glance, infos.get(glance.pipeline, PipelineInfo()), now) for glance in glances)
 
 
 def table_rows(overviews: Iterable[TableOverview], infos: Mapping[str, PipelineInfo], now: datetime) -> tuple[TableRow, ...]:
-    """Decides the health of many tables; pipelines of which `infos` lacks an entry have no schedule."""
+    """Does what `table_signs` does, with all that is shown of the tables."""
     return tuple(table_row(overview, infos.get(overview.state.pipeline, PipelineInfo()), now) for overview in overviews)
+
+
+def _is_late(lag: timedelta | None, limit: timedelta) -> bool:
+    return lag is not None and timedelta(0) < limit < lag
 
 
 def freshness(lag: timedelta, limit: timedelta, every: timedelta | None) -> Freshness:
@@ -212,17 +238,17 @@ def freshness(lag: timedelta, limit: timedelta, every: timedelta | None) -> Fres
     return Freshness(share=share, interval=interval, tone=tone, words=f"{used} the {duration(limit)} that a table may be behind")
 
 
-def _health(overview: TableOverview, *, late: bool) -> Health:
-    run = overview.last_run
+def _health(glance: TableGlance, *, late: bool) -> Health:
+    run = glance.last_run
     if run is not None and run.status is TableRunStatus.FAILED:
         return Health.FAILED
-    if overview.state.missing_since is not None:
+    if glance.missing_since is not None:
         return Health.MISSING
     if late:
         return Health.LATE
-    if overview.lease is not None and run is not None and not run.status.has_ended:
+    if glance.is_leased and run is not None and not run.status.has_ended:
         return Health.WORKING
-    match overview.state.phase:
+    match glance.phase:
         case Phase.NEW:
             return Health.NEW
         case Phase.SNAPSHOT:

@@ -50,7 +50,7 @@ TABLES = (
 
 
 def names(**wanted: object) -> list[str]:
-    return [item.overview.state.table.name for item in listed(TABLES, Listing(**wanted)).rows]  # type: ignore[arg-type]
+    return [item.glance.table.name for item in listed(TABLES, Listing(**wanted)).signs]  # type: ignore[arg-type]
 
 
 def test_a_search_finds_words_in_any_case_in_table_and_pipeline() -> None:
@@ -104,10 +104,10 @@ def test_an_address_read_back_is_the_same_listing() -> None:
 def test_a_page_holds_a_hundred_tables_and_a_page_behind_the_last_is_the_last() -> None:
     many = [row(f"t{number:04}") for number in range(PAGE * 2 + 1)]
     first, last = listed(many, Listing()), listed(many, Listing(page=99))
-    assert (len(first.rows), first.first, first.pages, first.matching) == (PAGE, 1, 3, 201)
-    assert ([item.table for item in last.rows], last.page, last.first) == (["db.t0200"], 3, 201)
+    assert (len(first.signs), first.first, first.pages, first.matching) == (PAGE, 1, 3, 201)
+    assert ([item.table for item in last.signs], last.page, last.first) == (["db.t0200"], 3, 201)
     nothing = listed([], Listing(page=2))
-    assert (nothing.rows, nothing.page, nothing.pages, nothing.first) == ((), 1, 1, 0)
+    assert (nothing.signs, nothing.page, nothing.pages, nothing.first) == ((), 1, 1, 0)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "9" * 50, "\u0663"])

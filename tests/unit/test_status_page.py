@@ -5,6 +5,7 @@ import hashlib
 import html
 import json
 import re
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,11 +19,15 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine, event
 
+from cdc_ops.core import json_codec
 from cdc_ops.core.approvals import ApprovalRecord, Asked, Decision
+from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LedgerUnavailableError
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.sql import open_reader, open_store
+from cdc_ops.state.table_run import TableRun
 from cdc_ops.web import view, words
 from cdc_ops.web.app import create_app
 from cdc_ops.web.summary import DayOfRows
@@ -402,9 +407,23 @@ def test_the_statements_of_the_ledger_do_not_grow_with_the_tables(tmp_path: Path
     event.listen(Engine, "before_cursor_execute", note)
     request.addfinalizer(lambda: event.remove(Engine, "before_cursor_execute", note))
     asked("/ui")
-    addresses = ("/ui", "/ui?sort=behind&q=table", ORDERS, "/run?pipeline=shop&run_id=x")
+    addresses = ("/ui", "/ui?sort=behind&q=a", ORDERS, "/run?pipeline=shop&run_id=x")
     few = [asked(address) for address in addresses]
     fill_many(ledger, "big", 300)
     assert [asked(address) for address in addresses] == few
     assert 0 < max(few) <= 7
     assert tables_of(client.get("/ui").text) == 100
+
+
+def test_of_many_tables_only_those_of_the_page_are_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill_many(ledger, "big", 250)
+    parsed: list[type] = []
+    loads = json_codec.loads
+    monkeypatch.setattr(json_codec, "loads", lambda cls, text: parsed.append(cls) or loads(cls, text))
+    with open_reader(ledger) as reader:
+        client = TestClient(create_app(lambda: reader))
+        for address, shown in (("/ui", 100), ("/ui?page=3", 50), ("/ui?q=table_007", 10)):
+            parsed.clear()
+            assert tables_of(client.get(address).text) == shown
+            assert Counter(parsed) == {TableState: shown, TableStats: shown, TableRun: shown}

@@ -1,16 +1,16 @@
 """The runs' record for people: one line per run and table, and the overview that the status page polls."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import JSON, BigInteger, Connection, Row, cast, func, select, type_coerce
+from sqlalchemy import JSON, ColumnElement, Connection, Label, Row, ScalarSelect, cast, func, select, type_coerce
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.base import TableOverview
+from cdc_ops.state.base import RunGlance, TableGlance, TableOverview
 from cdc_ops.state.db import table_rows, totals
 from cdc_ops.state.db.leases import lease_of
 from cdc_ops.state.db.schema import KEY, runs, tables, utc_now
@@ -18,6 +18,9 @@ from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.state.totals import added_by
 
 T = TypeVar("T")
+
+_ALL: Final = 1_000_000_000
+"""Rows of a query inside of another: a database that has to limit it does not look for its values once more for each use of them."""
 
 _LINES: Final = 500
 """Lines that the search for the newest runs looks at first."""
@@ -36,7 +39,9 @@ def line(run: TableRun) -> dict[str, Any]:
     """Returns a line as the columns of its row."""
     told = {"run_id": run.run_id, "status": run.status.value, "started_at": run.timing.started_at, "body": json_codec.dumps(run)}
     searched = {"late_rows": run.result.late_rows, "max_commit_lag": run.result.max_commit_lag, "alert": run.messages.alert or None}
-    return table_rows.key(run.pipeline, run.table) | told | searched
+    counts = run.result.counts
+    written = counts.inserted + counts.updated + counts.deleted if run.status is TableRunStatus.COMMITTED else 0
+    return table_rows.key(run.pipeline, run.table) | told | searched | {"rows_written": written}
 
 
 def newest(
@@ -83,14 +88,74 @@ def table_run(connection: Connection, pipeline: str, table: TableName, run_id: s
     return None if text is None else json_codec.loads(TableRun, text)
 
 
+def glances(connection: Connection) -> tuple[TableGlance, ...]:
+    """Returns every known table at a glance, in one query: the database takes a few values out of the JSON, and nothing is parsed here."""
+    rows = select(tables, _newest_line().label("run"), _is_leased().label("leased"))
+    of = rows.order_by(*(tables.c[name] for name in KEY)).limit(_ALL).subquery()
+    members = (
+        *(_member(connection, of.c.state, name) for name in ("fresh_at", "missing_since", "watermark", "snapshot")),
+        _member(connection, of.c.stats, "size_bytes"),
+        *(_member(connection, of.c.run, name) for name in ("status", "started_at", "max_lag")),
+        _member(connection, of.c.run, "counts", "read"),
+    )
+    query = select(*(of.c[name] for name in (*KEY, "leased")), *members).order_by(*(of.c[name] for name in KEY))
+    return tuple(map(_glance, connection.execute(query)))
+
+
+def _newest_line() -> ScalarSelect[str]:
+    """Returns a table's newest line, found in the index."""
+    same = [runs.c[name] == tables.c[name] for name in KEY]
+    return select(runs.c.body).where(*same).order_by(runs.c.started_at.desc()).limit(1).scalar_subquery()
+
+
+def _is_leased() -> ColumnElement[bool]:
+    return (tables.c.holder != "") & (tables.c.expires_at > utc_now())
+
+
+def _member(connection: Connection, text: ColumnElement[Any], *path: str) -> Label[Any]:
+    """Returns a member of JSON text by its last name; only Postgres has to be told that it is JSON: to SQLite the cast means a number."""
+    value = cast(text, JSON) if connection.dialect.name == "postgresql" else type_coerce(text, JSON)
+    return value[path].as_string().label(path[-1])
+
+
+def _glance(row: Row[Any]) -> TableGlance:
+    ready, begun = row.watermark is not None, row.snapshot is not None
+    return TableGlance(
+        pipeline=row.pipeline,
+        table=TableName(schema=row.table_schema, name=row.table_name),
+        phase=Phase.READY if ready else Phase.SNAPSHOT if begun else Phase.NEW,
+        fresh_at=_instant(row.fresh_at),
+        missing_since=_instant(row.missing_since),
+        is_leased=bool(row.leased),
+        size_bytes=None if row.size_bytes is None else int(row.size_bytes),
+        last_run=None if row.status is None else _run_glance(row),
+    )
+
+
+def _run_glance(row: Row[Any]) -> RunGlance:
+    return RunGlance(
+        status=TableRunStatus(row.status),
+        started_at=datetime.fromisoformat(row.started_at),
+        read=int(row.read),
+        max_lag=None if row.max_lag is None else timedelta(seconds=float(row.max_lag)),
+    )
+
+
+def _instant(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
 Parsed = dict[tuple[type, str], Any]
 """Values by their class and JSON text."""
 
+Among = Sequence[tuple[str, TableName]]
+"""Tables with their pipelines."""
+
 
 def overview(
-    connection: Connection, pipeline: str | None, table: TableName | None = None, known: Parsed | None = None
+    connection: Connection, pipeline: str | None, table: TableName | None = None, known: Parsed | None = None, among: Among | None = None
 ) -> tuple[tuple[TableOverview, ...], Parsed]:
-    """Returns every known table, or those of a name, in one query: per table its row, and its newest line by a search in the index.
+    """Returns every known table, or some of them, in one query: per table its row, and its newest line by a search in the index.
 
     Parsing is nearly all of the work for many tables, most of which are the same a minute later.
 
@@ -98,18 +163,18 @@ def overview(
         connection: To the ledger.
         pipeline, table: Only these.
         known: What an earlier overview has parsed.
+        among: Only these, by pipeline and table.
 
     Returns:
         The tables, and all that was parsed of them, for the next overview.
     """
-    same = [runs.c[name] == tables.c[name] for name in KEY]
-    last = select(runs.c.body).where(*same).order_by(runs.c.started_at.desc()).limit(1).scalar_subquery()
-    leased = (tables.c.holder != "") & (tables.c.expires_at > utc_now())
-    query = select(tables, last.label("last_run"), leased.label("leased")).order_by(*(tables.c[name] for name in KEY))
+    query = select(tables, _newest_line().label("last_run"), _is_leased().label("leased")).order_by(*(tables.c[name] for name in KEY))
     if pipeline is not None:
         query = query.where(tables.c.pipeline == pipeline)
     if table is not None:
         query = query.where(tables.c.table_schema == table.schema, tables.c.table_name == table.name)
+    if among is not None:
+        query = query.where(table_rows.among(tables, among))
     parsed: Parsed = {}
 
     def read(cls: type[T], text: str | None) -> T | None:
@@ -132,18 +197,14 @@ def overview(
 
 
 def rows_written(connection: Connection, since: datetime) -> dict[str, int]:
-    """Returns the rows that runs since an instant have written, by pipeline; the database takes the counts from the lines' JSON.
+    """Returns the rows that runs since an instant have written, by pipeline: for each a part of an index is read, and no line.
 
-    Only Postgres has to be told that the text is JSON: to SQLite such a cast means a number.
+    Lines grouped by pipeline would be as many searches as lines, or a sort of them.
     """
-    counts = (cast(runs.c.body, JSON) if connection.dialect.name == "postgresql" else type_coerce(runs.c.body, JSON))["counts"]
-    written = sum(cast(counts[name].as_string(), BigInteger) for name in ("inserted", "updated", "deleted"))
-    query = (
-        select(runs.c.pipeline, func.sum(written))
-        .where(runs.c.started_at >= since, runs.c.status == TableRunStatus.COMMITTED.value)
-        .group_by(runs.c.pipeline)
-    )
-    return {pipeline: int(rows or 0) for pipeline, rows in connection.execute(query)}
+    of = select(tables.c.pipeline).distinct().subquery()
+    written = func.sum(runs.c.rows_written)
+    query = select(of.c.pipeline, select(written).where(runs.c.pipeline == of.c.pipeline, runs.c.started_at >= since).scalar_subquery())
+    return {pipeline: int(rows) for pipeline, rows in connection.execute(query) if rows}
 
 
 def state_of(row: Row[Any]) -> TableState:

@@ -3,10 +3,10 @@
 The dialects are imported where they are used: each comes with all of its drivers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_
+from sqlalchemy import ColumnElement, Connection, Table, and_, false, or_
 
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db.schema import tables
@@ -20,6 +20,23 @@ def key(pipeline: str, table: TableName) -> dict[str, str]:
 def of_table(target: Table, pipeline: str, table: TableName) -> ColumnElement[bool]:
     """Returns the condition that picks a source table's rows of one of the ledger's tables."""
     return and_(*(target.c[name] == value for name, value in key(pipeline, table).items()))
+
+
+def among(target: Table, found: Iterable[tuple[str, TableName]]) -> ColumnElement[bool]:
+    """Returns the condition that picks the rows of some source tables; each server finds ranges of its index in it.
+
+    Args:
+        target: One of the ledger's tables.
+        found: Pipelines with their tables.
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    for pipeline, table in found:
+        names.setdefault((pipeline, table.schema), []).append(table.name)
+    here = (
+        and_(target.c.pipeline == pipeline, target.c.table_schema == schema, target.c.table_name.in_(some))
+        for (pipeline, schema), some in sorted(names.items())
+    )
+    return or_(false(), *here)
 
 
 def register(connection: Connection, pipeline: str, table: TableName) -> None:
