@@ -86,14 +86,19 @@ def _schedules(dag_ids: set[str]) -> dict[str, PipelineInfo]:
     with create_session() as session:
         models = session.scalars(select(DagModel).where(DagModel.dag_id.in_(dag_ids))).all() if dag_ids else []
         known = {model.dag_id: _info(model) for model in models}
-        reconciling = {model.dag_id for model in models if model.allowed_run_types and DECLARED not in {tag.name for tag in model.tags}}
+        reconciling = {model.dag_id for model in models if model.allowed_run_types and not _is_declared(model)}
     pipelines = map(pipeline_of, sorted(dag_ids - reconciling))
     return {one: _with_dags(one, reconciling, known.get(dag_id(one), PipelineInfo())) for one in pipelines}
 
 
 def _info(model: Any) -> PipelineInfo:
     start, end = model.next_dagrun_data_interval_start, model.next_dagrun_data_interval_end
-    return PipelineInfo(every=end - start if start and end and end > start else None, paused=bool(model.is_paused))
+    every = end - start if start and end and end > start else None
+    return PipelineInfo(every=every, paused=bool(model.is_paused), has_database=not _is_declared(model))
+
+
+def _is_declared(model: Any) -> bool:
+    return DECLARED in {tag.name for tag in model.tags}
 
 
 def _with_dags(pipeline: str, reconciling: set[str], info: PipelineInfo) -> PipelineInfo:

@@ -14,6 +14,7 @@ from cdc_ops.core.pipeline.airflow_settings import Downstream
 from cdc_ops.core.pipeline.pipeline import ARCHIVE, Pipeline, TableRule
 
 _SECTION = "Read again (the watermark stays)"
+_GAPS = "Gaps of the archive"
 _DECLARED_MODES = (INCREMENT, ResyncMode.QUARANTINE.value, ResyncMode.REPLAY.value)
 """What can be asked of tables without a database."""
 _TEXT: Final = ["null", "string"]
@@ -51,6 +52,7 @@ def params(pipeline: Pipeline) -> dict[str, Param]:
         ),
         "since": Param(None, title="Since", description="Modes range and replay: from this instant on, with its time zone.", **instant),
         **({} if pipeline.source.is_declared else _of_a_database(instant)),
+        **(_of_an_archive() if pipeline.archive.url else {}),
         "downstream": Param(
             None,
             type=_TEXT,
@@ -113,6 +115,21 @@ def _of_a_database(instant: dict[str, Any]) -> dict[str, Param]:
             description="Mode increment, after SourceServerChangedError: your word that the server that answers now has all that the one"
             " before it had committed, and that its clock is not behind. A reconcile proves it instead.",
         ),
+    }
+
+
+def _of_an_archive() -> dict[str, Param]:
+    """Returns the fields of what is missing in an archive."""
+    return {
+        "accept_gaps": Param(
+            None,
+            type=_LINES,
+            title="Accept gaps",
+            description="Mode increment, with tables: names of gaps, one a line, as the table's page shows them. Their events are given up,"
+            " and the tables go on behind them.",
+            section=_GAPS,
+        ),
+        "why": Param(None, type=_TEXT, title="Why", description="Why the loss is acceptable. The ledger keeps it.", section=_GAPS),
     }
 
 

@@ -28,7 +28,7 @@ RECONCILE: Final = "reconcile"
 MODES: Final = (INCREMENT, *(mode.value for mode in ResyncMode), RECONCILE)
 KEYS_OF_CONF: Final = (
     *("tables", "mode", "since", "until", "keys", "columns"),
-    *("accept_deletes", "accept_cost", "accept_server", "downstream", "dry_run"),
+    *("accept_deletes", "accept_cost", "accept_server", "accept_gaps", "why", "downstream", "dry_run"),
 )
 """What a run's conf, and the trigger form, may hold."""
 
@@ -87,6 +87,8 @@ def run_request(dag_run: DagRunFacts) -> RunRequest:
         columns=_names(dag_run.conf, "columns", "Give a list of column names."),
         accept_cost=_flag(dag_run.conf, "accept_cost"),
         accept_server=_flag(dag_run.conf, "accept_server"),
+        accept_gaps=_names(dag_run.conf, "accept_gaps", "Give a list of names of gaps, as the table's page shows them."),
+        why=_text(dag_run.conf, "why"),
         dry_run=_flag(dag_run.conf, "dry_run"),
         silent=_is_silent(dag_run, _kind(dag_run, mode)),
     ).checked()
@@ -131,6 +133,8 @@ def _reconcile(dag_run: DagRunFacts) -> RunRequest:
         accept_delete_ratio=ratio,
         accept_cost=_flag(dag_run.conf, "accept_cost"),
         accept_server=_flag(dag_run.conf, "accept_server"),
+        accept_gaps=_names(dag_run.conf, "accept_gaps", "Remove it: a reconcile has nothing to do with gaps."),
+        why=_text(dag_run.conf, "why"),
         dry_run=_flag(dag_run.conf, "dry_run"),
     ).checked()
 
@@ -178,6 +182,13 @@ def _flag(conf: Mapping[str, Any], name: str) -> bool:
     if value is not None and not isinstance(value, bool):
         _refuse(f"{name}={value!r} is neither true nor false.", "Write true or false, without quotes.")
     return bool(value)
+
+
+def _text(conf: Mapping[str, Any], name: str) -> str:
+    value = conf.get(name) or ""
+    if not isinstance(value, str):
+        _refuse(f"{name}={value!r} is not text.", "Write a sentence.")
+    return value.strip()
 
 
 def _names(conf: Mapping[str, Any], field: str, remedy: str) -> tuple[str, ...]:

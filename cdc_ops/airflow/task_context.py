@@ -128,6 +128,11 @@ def run_facts(airflow: Mapping[str, Any]) -> DagRunFacts:
     )
 
 
+def triggered_by(airflow: Mapping[str, Any]) -> str:
+    """Returns the name of the user who has triggered the run, "" if nobody has."""
+    return getattr(airflow["dag_run"], "triggering_user_name", None) or ""
+
+
 def table_configs(pipeline: Pipeline, names: Iterable[str]) -> tuple[TableConfig, ...]:
     """Returns the configs of tables that `discover` has found, as far as the file has them still, without asking the source again."""
     wanted = {name: TableName.parse(name) for name in names}

@@ -25,7 +25,18 @@ from cdc_ops.airflow.metrics import publish_metrics
 from cdc_ops.airflow.run_note import NOTE, note_of, text_of, title_of, watermarks_of
 from cdc_ops.airflow.run_verdict import asked_again, line_of, refused_before, still_broken, verdict_of
 from cdc_ops.airflow.spark.submit import application_environment, source_environment
-from cdc_ops.airflow.task_context import APPROVED, LABEL, PLANNED, TaskContext, connect, label, opened, planned_tables, run_facts
+from cdc_ops.airflow.task_context import (
+    APPROVED,
+    LABEL,
+    PLANNED,
+    TaskContext,
+    connect,
+    label,
+    opened,
+    planned_tables,
+    run_facts,
+    triggered_by,
+)
 from cdc_ops.airflow.turns import Turn, this_turn
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core.approvals import answer_text
@@ -38,7 +49,7 @@ from cdc_ops.errors import CdcError, EnvironmentSetupError, LeaseHeldError
 from cdc_ops.lake.spark import jars
 from cdc_ops.sources.base import Source
 from cdc_ops.state.table_run import TableRun, TableRunStatus
-from cdc_ops.steps.approvals import not_refused_before, withdraw
+from cdc_ops.steps.approvals import accept_gaps, not_refused_before, withdraw
 from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import plan_table
@@ -122,6 +133,9 @@ def _discover(pipeline: Pipeline, context: Any) -> list[list[str]]:
         context["ti"].xcom_push(key=NOTE, value=note)
         for text in found.warnings:
             log.warning(text)
+        if not request.dry_run:
+            for gap in accept_gaps(here.context.store, pipeline.name, request, triggered_by(context)):
+                log.info("%s: the events of %s are given up: %s", gap.table, gap.gap, request.why)
         preflight(pipeline)
         if request.dry_run:
             _tell_dry_run(here, source, found.tables)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision, answer_text, asked_by, is_same_question
+from cdc_ops.core.archive.completeness import GapRecord
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.tables import TableName
@@ -196,6 +197,24 @@ def answer(store: StateStore, record: ApprovalRecord, status: ApprovalStatus, wh
     return answered
 
 
+def accept_gaps(store: StateStore, pipeline: str, request: RunRequest, who: str) -> tuple[GapRecord, ...]:
+    """Accepts the gaps that somebody has named for a run, for its tables, as `cdc-ops gap accept` does; again, it changes nothing.
+
+    Args:
+        store: The ledger.
+        pipeline: Whose archive.
+        request: The run.
+        who: Who asked for it; kept with the decision.
+
+    Raises:
+        RequestError: a table of the run has no such gap: its files may have come.
+    """
+    tables = tuple(map(TableName.parse, request.tables))
+    return tuple(
+        record for gap in request.accept_gaps for record in store.accept_gap(pipeline, gap, who=who or "?", why=request.why, tables=tables)
+    )
+
+
 def withdraw(store: StateStore, pipeline: str, run_id: str) -> tuple[ApprovalRecord, ...]:
     """Ends the questions of a run that nobody will answer any more, because it ends; returns all of its questions, as they stand now."""
     for record in store.approvals(pipeline, run_id=run_id, status=ApprovalStatus.ASKED, limit=ALL):
@@ -226,6 +245,8 @@ def approved_request(store: StateReader, request: RunRequest, config: TableConfi
         accept_deletes=0,
         accept_delete_ratio=0.0,
         accept_server=False,
+        accept_gaps=(),
+        why="",
         scope=None,
         approval=record.approval,
     ).checked()

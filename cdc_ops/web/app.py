@@ -1,7 +1,7 @@
 """The status page as a FastAPI application: GET only, links relative so that it works under any prefix.
 
-Its one script is a file of its own, which keeps an open page up to date and follows Airflow's colours. Without it the page stays as it was
-when it was opened.
+Its scripts are files of their own: one keeps an open page up to date and follows Airflow's colours, one sends forms to Airflow's API and
+copies commands. Without them the page stays as it was when it was opened, and shows commands.
 
 Who may look is decided by whoever mounts it: `dependencies` guard every route, style sheet and script included, and `visible_pipelines`
 says which pipelines a visitor may see. Without them the page is open, which suits a test or one's own machine.
@@ -29,6 +29,14 @@ _HEADERS = {
 
 def _everything() -> Visible:
     return None
+
+
+def _script(text: str) -> Callable[[], Response]:
+    def script() -> Response:
+        """Answers with a script."""
+        return Response(text, media_type="text/javascript")
+
+    return script
 
 
 async def _add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
@@ -69,6 +77,11 @@ def create_app(
         """Answers with the page of one table; `page` counts through its runs."""
         return pages.table(visible, pipeline, name, page_number(page))
 
+    @app.get("/ask", response_class=HTMLResponse)
+    def ask(visible: seen, pipeline: str, name: str) -> HTMLResponse:
+        """Answers with the forms by which somebody asks for a run of a table."""
+        return pages.ask(visible, pipeline, name)
+
     @app.get("/dag", response_class=HTMLResponse)
     def dag(visible: seen, dag_id: str) -> HTMLResponse:
         """Answers with the tables of a DAG's pipeline."""
@@ -94,9 +107,7 @@ def create_app(
         """Answers with the style sheet."""
         return Response(pages.style, media_type="text/css")
 
-    @app.get("/page.js")
-    def script() -> Response:
-        """Answers with the script."""
-        return Response(pages.script, media_type="text/javascript")
+    for name, text in pages.scripts.items():
+        app.get(f"/{name}")(_script(text))
 
     return app

@@ -110,6 +110,7 @@
 
   const start = () => {
     const every = Number(document.body.dataset.every) * 1000;
+    if (!every) return; // a page with forms stays as it is
     const panel = document.getElementById("updates");
     const [button, note] = [panel.querySelector("button"), panel.querySelector("span")];
     const trouble = document.getElementById("trouble");

@@ -22,7 +22,8 @@ from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.web import view, words
 from cdc_ops.web.history import History, charts
 from cdc_ops.web.listing import PAGE, Listing, Pager, Shown, Sort, listed, part_of
-from cdc_ops.web.standing import actions, column_changes, comparisons, holds, questions, run_summary, worst_first
+from cdc_ops.web.run_forms import run_forms
+from cdc_ops.web.standing import column_changes, comparisons, holds, questions, run_summary, worst_first
 from cdc_ops.web.summary import DayOfRows, summaries
 from cdc_ops.web.view import Health, PipelineInfo
 
@@ -43,6 +44,9 @@ OPEN_QUESTIONS = 200
 
 EVERY = 60
 """Seconds after which a page that is open asks for itself again."""
+
+SCRIPTS = ("page.js", "forms.js")
+"""Files that browsers run."""
 
 Visible = Mapping[str, PipelineInfo] | None
 """Pipelines that a visitor may see, with what is known of them; None = all."""
@@ -73,9 +77,9 @@ class Pages:
             loader=PackageLoader("cdc_ops.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
         self.style = (files("cdc_ops.web") / "style.css").read_text("utf-8")
-        self.script = (files("cdc_ops.web") / "page.js").read_text("utf-8")
-        digest = base64.b64encode(hashlib.sha384(self.script.encode()).digest()).decode()
-        self._jinja.globals.update(version=__version__, Health=Health, Sort=Sort, every=EVERY, integrity=f"sha384-{digest}")
+        self.scripts = {name: (files("cdc_ops.web") / name).read_text("utf-8") for name in SCRIPTS}
+        integrity = {name: _digest(text) for name, text in self.scripts.items()}
+        self._jinja.globals.update(version=__version__, Health=Health, Sort=Sort, every=EVERY, integrity=integrity)
         self._jinja.filters.update(
             {one.__name__: one for one in (words.duration, words.ago, words.size, words.instant, words.took, words.spent, plural)}
         )
@@ -155,19 +159,18 @@ class Pages:
         try:
             reader = self._reader()
             now = reader.now()
-            allowed = visible is None or pipeline in visible
-            table = _table_of(name)
-            found = reader.overview(pipeline, table) if allowed and table else ()
-            if not found or table is None:
+            found = self._one(reader, visible, pipeline, name)
+            if found is None:
                 return self._page("missing.html", 404, now=now, pipeline=pipeline, name=name)
+            table = found.state.table
             runs = reader.history(pipeline, table, limit=HISTORY)
             gaps, unfinished = reader.archive_gaps(pipeline, table), reader.open_numbers(pipeline, table)
             asked, findings = reader.approvals(pipeline, table, limit=QUESTIONS), reader.findings(pipeline)
         except CdcError as error:
             return self._unavailable(error)
         info = (visible or {}).get(pipeline, PipelineInfo())
-        row = view.table_row(found[0], info, now)
-        history = History(runs=runs[::-1], info=info, now=now, fresh_at=found[0].state.progress.fresh_at)
+        row = view.table_row(found, info, now)
+        history = History(runs=runs[::-1], info=info, now=now, fresh_at=found.state.progress.fresh_at)
         part, here = part_of(runs, page, RUNS), {"pipeline": pipeline, "name": name}
         return self._page(
             "table.html",
@@ -180,8 +183,23 @@ class Pages:
             compared=comparisons(row, runs, findings),
             changes=column_changes(runs),
             questions=questions(asked, now),
-            actions=actions(pipeline, name, gaps),
+            forms=run_forms(found, runs, gaps, has_database=info.has_database),
         )
+
+    def ask(self, visible: Visible, pipeline: str, name: str) -> HTMLResponse:
+        """The forms by which somebody asks for a run of one table."""
+        try:
+            reader = self._reader()
+            now, found = reader.now(), self._one(reader, visible, pipeline, name)
+            if found is None:
+                return self._page("missing.html", 404, now=now, pipeline=pipeline, name=name)
+            table = found.state.table
+            runs, gaps = reader.history(pipeline, table, limit=HISTORY), reader.archive_gaps(pipeline, table)
+        except CdcError as error:
+            return self._unavailable(error)
+        info = (visible or {}).get(pipeline, PipelineInfo())
+        forms = run_forms(found, runs, gaps, has_database=info.has_database)
+        return self._page("ask.html", now=now, pipeline=pipeline, table=table, info=info, forms=forms)
 
     def metrics(self, visible: Visible, accept: str) -> Response:
         """The figures of all tables that the visitor may see, in the format that the header `accept` prefers."""
@@ -193,6 +211,12 @@ class Pages:
         text, content_type = negotiated_text(families, accept)
         return Response(text, headers={"Content-Type": content_type})
 
+    def _one(self, reader: StateReader, visible: Visible, pipeline: str, name: str) -> TableOverview | None:
+        """Returns a table; None for what the visitor may not see, as for what is not there."""
+        table = _table_of(name)
+        allowed = table is not None and (visible is None or pipeline in visible)
+        return next(iter(reader.overview(pipeline, table)), None) if allowed else None
+
     def _foreign(self, dag_id: str) -> HTMLResponse:
         return self._page("foreign.html", 404, dag_id=dag_id)
 
@@ -201,6 +225,11 @@ class Pages:
 
     def _page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         return HTMLResponse(self._jinja.get_template(template).render(values), status_code=status)
+
+
+def _digest(text: str) -> str:
+    """Returns what a browser checks a script by."""
+    return f"sha384-{base64.b64encode(hashlib.sha384(text.encode()).digest()).decode()}"
 
 
 def _in_order(shown: Shown, reader: StateReader) -> tuple[TableOverview, ...]:

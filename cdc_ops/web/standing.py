@@ -1,7 +1,5 @@
-"""How a table stands: what holds its watermark, its last comparison with the source, changed columns, and what can be asked for. Pure."""
+"""How a table stands: what holds its watermark, its last comparison with the source, its questions and changed columns. Pure."""
 
-import json
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,23 +45,6 @@ class Comparison:
     words: str
     is_verdict: bool = False
     is_bad: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """A run that somebody can ask for.
-
-    Args:
-        title: What it does.
-        explanation: When one wants that.
-        conf: Its configuration as JSON, for the trigger form; "" where only the command line has it.
-        command: The same on the command line.
-    """
-
-    title: str
-    explanation: str
-    conf: str
-    command: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,47 +170,6 @@ def column_changes(runs: Iterable[TableRun]) -> tuple[ColumnChange, ...]:
         for text in run.messages.schema_changes:
             first.setdefault(text, ColumnChange(at=run.timing.started_at, words=text))
     return tuple(sorted(first.values(), key=lambda change: change.at, reverse=True))
-
-
-def actions(pipeline: str, table: str, gaps: Iterable[GapRecord] = ()) -> tuple[Action, ...]:
-    """Returns what can be asked for, filled in for one table: runs, and to go on behind a gap of its archive.
-
-    Args:
-        pipeline, table: Which.
-        gaps: Of the table's archive; those that are open can be accepted.
-    """
-    which = f"--pipeline {shlex.quote(pipeline)} --table {shlex.quote(table)}"
-    accepted = (
-        Action(
-            title="Accept the gap",
-            explanation=f"The events of {one.gap} are lost, and the next run goes on behind them.",
-            conf="",
-            command=f"cdc-ops gap accept {shlex.quote(one.gap_id)} {which} --why 'the reason, which the ledger keeps'",
-        )
-        for one in gaps
-        if one.status is GapStatus.OPEN
-    )
-    return (
-        *accepted,
-        Action(
-            title="Verify",
-            explanation="Compares source and lake and changes nothing.",
-            conf="",
-            command=f"cdc-ops verify {which}",
-        ),
-        Action(
-            title="Reconcile",
-            explanation="Compares by checksums, copies rows that differ, and deletes rows that the source lacks.",
-            conf=json.dumps({"mode": "reconcile", "tables": [table]}),
-            command=f"cdc-ops reconcile {which}",
-        ),
-        Action(
-            title="Resync",
-            explanation="Reads all rows again. The watermark stays.",
-            conf=json.dumps({"mode": "full", "tables": [table]}),
-            command=f"cdc-ops resync {which} --mode full",
-        ),
-    )
 
 
 def run_summary(lines: Sequence[TableRun]) -> str:

@@ -57,11 +57,13 @@ class PipelineInfo:
         every: Distance of two scheduled runs, None if there is no schedule or it is not known.
         paused: True if its DAG is paused.
         dag_ids: Its DAGs in Airflow: the one that carries its tables forward first, then the one that reconciles, if there is one.
+        has_database: False if it has an archive alone, so that rows cannot be read again or compared.
     """
 
     every: timedelta | None = None
     paused: bool = False
     dag_ids: tuple[str, ...] = ()
+    has_database: bool = True
 
     @property
     def late_after(self) -> timedelta:
@@ -72,6 +74,11 @@ class PipelineInfo:
     def dag_address(self) -> str:
         """The relative address of its DAG's page in Airflow, "" where there is none."""
         return f"../dags/{quote(self.dag_ids[0], safe='')}" if self.dag_ids else ""
+
+    @property
+    def runs_address(self) -> str:
+        """The relative address at which Airflow's public API takes runs of its DAG, "" where there is none."""
+        return f"../api/v2/dags/{quote(self.dag_ids[0], safe='')}/dagRuns" if self.dag_ids else ""
 
     def dag_of_run(self, run_id: str) -> tuple[str, str] | None:
         """Returns the DAG of a run, and the run's id in Airflow; None for a run of the command line, and where the DAG is not known.

@@ -9,13 +9,16 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from sqlalchemy import create_engine, delete
 
+from cdc_ops.core.archive.offsets import Gap
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db.schema import runs
 from cdc_ops.state.sql import open_reader, open_store
@@ -391,6 +394,126 @@ def test_who_does_not_see_the_page_can_use_it_by_the_rules_of_axe(site: Site, vi
     result = visitor.call("Runtime.evaluate", expression="axe.run()", awaitPromise=True, returnByValue=True)["result"]["value"]
     assert len(result["passes"]) > 10
     assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in result["violations"]] == []
+
+
+@pytest.fixture
+def colleague(site: Site, tab: Tab) -> Tab:
+    """The browser of somebody who may start runs."""
+    tab.call("Network.setCookie", name="_token", value=site.admin, url=f"{site.address}/", httpOnly=True)
+    tab.console.clear()
+    tab.look()
+    return tab
+
+
+def runs_of(site: Site, dag_id: str) -> dict[str, dict[str, Any]]:
+    """The runs that Airflow has of a DAG, by their ids."""
+    asked = urllib.request.Request(f"{site.address}/api/v2/dags/{dag_id}/dagRuns", headers={"Authorization": f"Bearer {site.admin}"})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return {run["dag_run_id"]: run for run in json.load(answer)["dag_runs"]}
+
+
+def form(title: str, document: str = "document") -> str:
+    """The form of the run that is called so, as an expression."""
+    return f"[...{document}.querySelectorAll('form.run')].find(one => one.querySelector('button').innerText === '{title}')"
+
+
+def sent(tab: Tab, title: str, document: str = "document") -> None:
+    """Ticks what the form asks to be confirmed, and presses its button."""
+    until(tab, f"!{form(title, document)}.querySelector('button').disabled")
+    tab.value(f"{form(title, document)}.querySelector('input[type=checkbox][required]').checked = true")
+    tab.value(f"{form(title, document)}.querySelector('button').click()")
+
+
+def test_a_run_is_made_by_clicks_from_the_list_with_table_and_mode_filled_in_and_airflow_knows_who_it_was(
+    site: Site, colleague: Tab
+) -> None:
+    tab, before = colleague, set(runs_of(site, "cdc_shop"))
+    tab.open(f"{site.address}/plugin/cdc")
+    link = f'{FRAME}.querySelector(\'a[href*="ask?"][href*="name=shop.payments"]\')'
+    until(tab, f"{link} && {FRAME}.readyState == 'complete'")
+    tab.value(f"{link}.click()")
+    until(tab, f"{FRAME}.readyState == 'complete' && {form('Resync', FRAME)} && !{form('Resync', FRAME)}.querySelector('button').disabled")
+    tab.value(f"{form('Resync', FRAME)}.querySelector('button').click()")
+    tab.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 300))", awaitPromise=True)
+    assert set(runs_of(site, "cdc_shop")) == before, "nothing is sent that was not confirmed"
+    tab.value(f"{form('Resync', FRAME)}.querySelector('[name=accept_cost]').checked = true")
+    sent(tab, "Resync", FRAME)
+    answer = f"{form('Resync', FRAME)}.querySelector('.answer')"
+    until(tab, f"{answer}.innerText.includes('The run is made')")
+    assert "paused" in tab.value(f"{answer}.innerText")
+    [(run_id, run)] = [(name, one) for name, one in runs_of(site, "cdc_shop").items() if name not in before]
+    assert (run["conf"], run["run_type"], run["triggering_user_name"]) == (
+        {"mode": "full", "tables": ["shop.payments"], "accept_cost": True},
+        "manual",
+        "reader",
+    )
+    assert not tab.value(f"{form('Resync', FRAME)}.querySelector('[name=accept_cost]').checked"), "the form is empty again"
+    tab.value(f"{answer}.querySelector('a.out').click()")
+    until(tab, f"location.pathname === '/airflow/dags/cdc_shop/runs/{quote(run_id, safe='')}' && !document.querySelector('iframe')")
+    assert complaints(tab) == []
+
+
+def test_a_gap_is_accepted_by_a_form_that_wants_a_reason(site: Site, colleague: Tab) -> None:
+    tab, before = colleague, set(runs_of(site, "cdc_shop"))
+    with open_store(site.ledger) as store:
+        lease = store.acquire("shop", TableName.parse("shop.customers"), "test", ttl=timedelta(minutes=5), live=True)
+        [gap] = store.report_gaps(lease, [Gap(stream="customers-0", low=(5,), high=(9,))])
+        store.release(lease)
+    tab.open(f"{site.address}/cdc/table?pipeline=shop&name=shop.customers")
+    before_load = tab.loaded
+    tab.value(f"document.querySelector('a[href$=\"#gap-{gap.gap_id}\"]').click()")
+    tab.wait(before_load)
+    sent(tab, "Accept the gap")
+    tab.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 300))", awaitPromise=True)
+    assert set(runs_of(site, "cdc_shop")) == before, "without a reason nothing is sent"
+    tab.value(f"{form('Accept the gap')}.querySelector('[name=why]').value = ' the topic had expired '")
+    sent(tab, "Accept the gap")
+    until(tab, f"{form('Accept the gap')}.innerText.includes('The run is made')")
+    [run] = [one for name, one in runs_of(site, "cdc_shop").items() if name not in before]
+    assert run["conf"] == {"tables": ["shop.customers"], "accept_gaps": [gap.gap_id], "why": "the topic had expired"}
+    assert complaints(tab) == []
+
+
+REFUSALS = (
+    ("viewer", "", "You may not start runs of cdc_shop.", "Ask for the right"),
+    ("nobody", "", "Your login has ended.", "Log in to Airflow"),
+    ("admin", "form.dataset.conf = JSON.stringify({mode: 'fulll'})", "Airflow refuses the run.", "'fulll' is not one of"),
+    ("admin", "form.dataset.runId = 'manual__no/good'", "Airflow refuses the run.", "Nothing was started."),
+    ("admin", "form.dataset.runs = form.dataset.runs.replace('cdc_shop', 'cdc_gone')", "Airflow has no DAG", "was removed"),
+    ("admin", "window.fetch = () => Promise.reject(new TypeError('away'))", "Airflow did not answer.", "not made twice"),
+    ("admin", "window.fetch = async () => new Response('{}', {status: 503})", "Airflow failed with 503.", "not made twice"),
+)
+
+
+@pytest.mark.parametrize(("who", "change", "what", "then"), REFUSALS)
+def test_what_airflow_refuses_is_said_in_words_with_what_to_do(site: Site, tab: Tab, who: str, change: str, what: str, then: str) -> None:
+    before = set(runs_of(site, "cdc_shop"))
+    tab.call("Network.setCookie", name="_token", value=site.admin if who == "admin" else site.token, url=f"{site.address}/", httpOnly=True)
+    tab.look()
+    tab.open(f"{site.address}/cdc/ask?pipeline=shop&name=shop.orders")
+    if who == "nobody":
+        tab.call("Network.clearBrowserCookies")
+    tab.value(f"(form => {{ {change} }})({form('Resync')})")
+    sent(tab, "Resync")
+    until(tab, f"{form('Resync')}.querySelector('.answer.bad')")
+    text = tab.value(f"{form('Resync')}.querySelector('.answer').innerText")
+    assert what in text
+    assert then in text
+    assert not tab.value(f"{form('Resync')}.querySelector('button').disabled"), "it can be sent again"
+    assert set(runs_of(site, "cdc_shop")) == before
+
+
+def test_a_form_that_is_sent_again_after_no_answer_makes_one_run(site: Site, colleague: Tab) -> None:
+    tab, before = colleague, set(runs_of(site, "cdc_shop"))
+    tab.open(f"{site.address}/cdc/ask?pipeline=shop&name=shop.orders")
+    tab.value("window.ask = window.fetch; window.fetch = async (...what) => { await window.ask(...what); throw new TypeError('lost'); }")
+    sent(tab, "Verify and repair")
+    until(tab, f"{form('Verify and repair')}.innerText.includes('It is not known')")
+    tab.value("window.fetch = window.ask")
+    sent(tab, "Verify and repair")
+    until(tab, f"{form('Verify and repair')}.innerText.includes('made before')")
+    [run] = [one for name, one in runs_of(site, "cdc_shop").items() if name not in before]
+    assert run["conf"] == {"mode": "reconcile", "tables": ["shop.orders"]}
 
 
 def opened(tab: Tab, text: str) -> None:

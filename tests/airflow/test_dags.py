@@ -328,7 +328,7 @@ def test_a_pipeline_without_a_database_is_a_dag_whose_form_offers_what_needs_non
     write_declared(folder)
     dag = build_dags(folder)["cdc_erp"]
     assert "declared" in dag.tags, dag.doc_md
-    assert sorted(dag.params) == ["accept_cost", "downstream", "dry_run", "mode", "since", "tables"]
+    assert sorted(dag.params) == ["accept_cost", "accept_gaps", "downstream", "dry_run", "mode", "since", "tables", "why"]
     assert dag.params.get_param("mode").schema["enum"] == ["increment", "quarantine", "replay"]
     assert dag.doc_md is not None
     assert "`/archive` alone" in dag.doc_md

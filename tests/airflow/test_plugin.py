@@ -23,6 +23,8 @@ ROUTES = (
     "/cdc/metrics",
     "/cdc/style.css",
     "/cdc/page.js",
+    "/cdc/forms.js",
+    "/cdc/ask?pipeline=shop&name=shop.orders",
 )
 
 

@@ -4,8 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc_ops.core.archive.completeness import GapRecord, GapStatus
-from cdc_ops.core.archive.offsets import Gap
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.operation.table_state import TableState
@@ -14,7 +12,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.base import TableOverview
 from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
-from cdc_ops.web.standing import actions, comparisons
+from cdc_ops.web.standing import comparisons
 from cdc_ops.web.view import PipelineInfo, TableRow, table_row
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -83,13 +81,3 @@ def test_a_table_without_cursor_is_compared_by_every_run() -> None:
     whole = "compared as a whole, because the table has no cursor"
     assert [one.words for one in comparisons(table(3), (run(9, IDLE),), ())] == [whole]
     assert [one.words for one in comparisons(table(3), (REFUSED,), ())] == [FAILED, whole]
-
-
-def test_an_open_gap_can_be_accepted_by_a_command_that_names_it() -> None:
-    gaps = tuple(
-        GapRecord(pipeline="shop", table=ORDERS, gap=Gap(stream="orders-0", low=(5,), high=(9,)), status=status, found_at=NOW)
-        for status in (GapStatus.OPEN, GapStatus.ACCEPTED)
-    )
-    [first, *others] = actions("shop", "shop.orders", gaps)
-    assert f"cdc-ops gap accept {gaps[0].gap_id} --pipeline shop --table shop.orders --why" in first.command
-    assert [action.title for action in others] == ["Verify", "Reconcile", "Resync"]

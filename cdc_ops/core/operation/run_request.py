@@ -99,6 +99,8 @@ class RunRequest:
         scope: For a reconcile of one table: the part of it that a verification found to differ; None = it compares the whole table.
         accept_cost: It may cost more than `max_cost`.
         accept_server: Tables go on under the watermark of another server than the one that answers now.
+        accept_gaps: Gaps of archives, by their names, whose events are given up: the tables go on behind them.
+        why: Why that is acceptable; the ledger keeps it.
         silent: The DAGs behind the tables are not told of it; only of backfills and resyncs.
         dry_run: Only say what would be done.
         approval: What somebody has granted to this run's one table, after a guard had refused it.
@@ -120,6 +122,8 @@ class RunRequest:
     scope: BucketSelection | None = None
     accept_cost: bool = False
     accept_server: bool = False
+    accept_gaps: tuple[str, ...] = ()
+    why: str = ""
     silent: bool = False
     dry_run: bool = False
     approval: Approval | None = None
@@ -187,8 +191,17 @@ class RunRequest:
         if self.accept_server and self.kind is not RunKind.INCREMENT:
             what = "Only an increment goes on under the watermark of another server."
             raise self._contradiction(what, "Remove accept_server: a comparison and a full resync settle it by themselves.")
+        self._check_gaps()
         self._check_kind()
         return self
+
+    def _check_gaps(self) -> None:
+        if bool(self.accept_gaps) is not bool(self.why.strip()):
+            raise self._contradiction("A gap is accepted by its name and with a reason.", "Give both accept_gaps and why, or neither.")
+        if self.accept_gaps and (self.kind is not RunKind.INCREMENT or not self.tables):
+            raise self._contradiction(
+                "Only an increment of tables that are named goes on behind a gap.", "Name the tables, without a mode."
+            )
 
     def _check_kind(self) -> None:
         ranged = self.since is not None or self.until is not None

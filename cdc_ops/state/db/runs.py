@@ -115,7 +115,8 @@ def _is_leased() -> ColumnElement[bool]:
 def _member(connection: Connection, text: ColumnElement[Any], *path: str) -> Label[Any]:
     """Returns a member of JSON text by its last name; only Postgres has to be told that it is JSON: to SQLite the cast means a number."""
     value = cast(text, JSON) if connection.dialect.name == "postgresql" else type_coerce(text, JSON)
-    return value[path].as_string().label(path[-1])
+    member: ColumnElement[Any] = value[path].as_string()
+    return member.label(path[-1])
 
 
 def _glance(row: Row[Any]) -> TableGlance:

@@ -30,7 +30,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-VERSION: Final = "0007"
+VERSION: Final = "0008"
 """The newest migration. Opening a ledger compares this with the ledger's own version and needs Alembic only if they differ."""
 VERSION_TABLE: Final = "cdc_ops_version"
 

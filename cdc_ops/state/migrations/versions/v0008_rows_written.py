@@ -5,8 +5,8 @@ from alembic import op
 
 from cdc_ops.state.db.schema import LongText
 
-revision = "0007"
-down_revision = "0006"
+revision = "0008"
+down_revision = "0007"
 
 RUNS = "cdc_table_runs"
 COLUMN = "rows_written"
