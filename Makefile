@@ -132,7 +132,7 @@ torture: jars servers ## Random tables, policies, workloads and faults on each s
 	    $(BIN)/python -m tests.torture --server $$1 --method $$2 --nodes $$3 --seconds $(or $(SECONDS),600) --first $(or $(FIRST),1) || failed=1; done; exit $$failed
 
 .PHONY: wheel-check
-wheel-check: jars ## The wheel, built and installed into an environment of its own: command line, starter, Airflow, the demo (WITHOUT=demo)
+wheel-check: jars ## The wheel, built and installed into an environment of its own: command line, starter, Airflow, services, the demo (WITHOUT=demo)
 	@$(BIN)/python -m tests.wheel_check $(if $(WITHOUT),--without-$(WITHOUT))
 
 .PHONY: prometheus

@@ -3,8 +3,8 @@
     python -m tests.wheel_check [--without-demo]
 
 The source distribution is built from the clone and the wheel from that; pip installs it with the pins of constraints.txt into a new virtual
-environment. All commands run in a temporary folder, which is also their home. Of the clone they are given the folder of jars and the cache
-of the demo, which would be fetched again otherwise.
+environment. All commands run in a temporary folder, which is also their home; those of docker-compose.yaml too (`container_services`). Of
+the clone they are given the folder of jars and the cache of the demo, which would be fetched again otherwise.
 """
 
 import argparse
@@ -18,6 +18,8 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from tests import container_services
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LOCAL: Final = ROOT / ".local"
@@ -129,6 +131,9 @@ def check(programs: Path, home: Path, *, demo: bool) -> None:
     say("Airflow can import what the forms need", "airflow", "providers", "hooks", has="cdc_ops.airflow.spark.hook.CdcSparkHook")
     say("Airflow loads the plugin", "airflow", "plugins", has="CdcOpsPlugin")
     say("the page answers, and only to those who may see it", "python", "-c", PAGE, has="/cdc/ui 200")
+    print("\n== the services of docker-compose.yaml", flush=True)
+    with tempfile.TemporaryDirectory(prefix="cdc-ops-services-") as folder:
+        container_services.check(programs, Path(folder))
     if demo:
         print("\n== the demo", flush=True)
         try:
