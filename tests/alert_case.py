@@ -33,7 +33,7 @@ tables:
 HOOK = "  on_call: {webhook: on_call_hook, repeat: 4h}"
 ALL = f"[{', '.join(kind.value for kind in AlertKind)}]"
 
-OF_TABLES = [kind for kind in AlertKind if kind not in (AlertKind.NO_RUN, AlertKind.SPACE)]
+OF_TABLES = [kind for kind in AlertKind if kind not in (AlertKind.PIPELINE_FILE, AlertKind.NO_RUN, AlertKind.SPACE)]
 """Kinds of what is wrong with a table; the others are about a pipeline."""
 
 FAILED = TableName(schema="shop", name="failed")

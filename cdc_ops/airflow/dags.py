@@ -10,6 +10,7 @@ Where the pipeline copies binlogs, `archive` comes before `discover`. Where it a
 import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ from cdc_ops.airflow.params import doc_md, params, reconcile_params
 from cdc_ops.airflow.schedules import schedule_of, timetable
 from cdc_ops.airflow.spark.submit import CdcMaintainOperator, CdcSparkSubmitOperator
 from cdc_ops.airflow.task_context import APPROVED, LABEL
+from cdc_ops.config.broken_files import broken_files
 from cdc_ops.config.fields.values import parse_cron
 from cdc_ops.config.loading import FolderContents, load_pipeline, pipeline_files, read_folder
 from cdc_ops.core.operation.job import Step
@@ -219,16 +221,13 @@ def _timetable_if_valid(schedule: str) -> CronDataIntervalTimetable | None:
 
 def _broken(folder: str | Path, contents: FolderContents) -> dict[str, tuple[str, ConfigError]]:
     """Pipelines that cannot be used: name, schedule as far as it can be made out, error."""
-    broken: dict[str, tuple[str, ConfigError]] = {}
-    for path in pipeline_files(folder):
-        try:
+    broken = {one.name: (one.schedule, one.error) for one in reversed(broken_files(folder))}
+    taken = (path for path in pipeline_files(folder) if contents.taken)
+    for path in taken:
+        with suppress(ConfigError):
             pipeline = load_pipeline(path)
-        except ConfigError as error:
-            name, schedule = _glimpse(path)
-            broken.setdefault(name, (schedule, error))
-            continue
-        if pipeline.name in contents.taken:
-            broken.setdefault(pipeline.name, (pipeline.cron, contents.taken[pipeline.name]))
+            if pipeline.name in contents.taken:
+                broken.setdefault(pipeline.name, (pipeline.cron, contents.taken[pipeline.name]))
     return broken
 
 
@@ -238,16 +237,6 @@ def _wants_alerts(folder: str | Path, contents: FolderContents) -> bool:
         return True
     broken = (path for path in pipeline_files(folder) if path.is_file()) if contents.errors else ()
     return any(re.search(r"^notify:|\bmax_lag:", path.read_text("utf-8", errors="replace"), re.MULTILINE) for path in broken)
-
-
-def _glimpse(path: Path) -> tuple[str, str]:
-    """What a file that cannot be read would be called, and when it would run."""
-    text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
-    found = {
-        name: value.strip("'\" ") for name, value in re.findall(r"^(pipeline|schedule):[ \t]*([^#\n]+?)[ \t]*(?:#.*)?$", text, re.MULTILINE)
-    }
-    name = found.get("pipeline", "")
-    return name if re.fullmatch(r"[a-z][a-z0-9_]*", name) else re.sub(r"\W+", "_", path.stem), found.get("schedule", "")
 
 
 def _broken_dag(identity: str, schedule: CronDataIntervalTimetable | None, error: ConfigError) -> DAG:

@@ -1,7 +1,7 @@
 """Conditions as messages: plain text that reads well in a chat and in a mail, and the document that a webhook gets. Pure."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -20,6 +20,7 @@ LONGEST: Final = 1_500
 
 _HEADS: Final = {
     AlertKind.FAILURE: "{tables} failed",
+    AlertKind.PIPELINE_FILE: "the pipeline file has errors",
     AlertKind.LAG: "{tables} behind max_lag",
     AlertKind.GAP: "{tables} waiting at a gap in the archive",
     AlertKind.DELETES: "deletes over the guard in {tables}",
@@ -34,6 +35,7 @@ _HEADS: Final = {
 }
 _ENDS: Final = {
     AlertKind.FAILURE: "{tables} no longer failing",
+    AlertKind.PIPELINE_FILE: "the pipeline file is right again",
     AlertKind.LAG: "{tables} within max_lag again",
     AlertKind.GAP: "no gap any more in the archive of {tables}",
     AlertKind.DELETES: "no deletes over the guard any more in {tables}",
@@ -84,10 +86,17 @@ class Message:
         return {"text": text, **head, "alerts": about}
 
 
-def messages_of(pipeline: str, due: Due) -> tuple[Message, ...]:
-    """Returns what a receiver is to be told, most urgent first; what is over comes last."""
+def messages_of(pipeline: str, due: Due, ends: Mapping[Subject, str] | None = None) -> tuple[Message, ...]:
+    """Returns what a receiver is to be told, most urgent first; what is over comes last.
+
+    Args:
+        pipeline: The pipeline's name.
+        due: What is new, still holds and is over.
+        ends: How some of what is over has ended, in a sentence.
+    """
     told = [*_told(pipeline, Change.NEW, due.new), *_told(pipeline, Change.STILL, due.still)]
-    return (*told, *(_over(pipeline, kind, group) for kind, group in _by_kind(due.over, lambda one: one.subject.kind)))
+    over = _by_kind(due.over, lambda one: one.subject.kind)
+    return (*told, *(_over(pipeline, kind, group, ends or {}) for kind, group in over))
 
 
 def condition_text(condition: Condition) -> str:
@@ -108,14 +117,17 @@ def _told(pipeline: str, change: Change, conditions: Iterable[Condition]) -> Ite
         yield Message(pipeline=pipeline, kind=kind, change=change, subject=head, text=text, conditions=group)
 
 
-def _over(pipeline: str, kind: AlertKind, group: tuple[Told, ...]) -> Message:
+def _over(pipeline: str, kind: AlertKind, group: tuple[Told, ...], ends: Mapping[Subject, str]) -> Message:
     head = f"{pipeline}: over: {_filled(_ENDS[kind], [one.subject for one in group])}"
-    lines = [
-        f"{one.subject.table or one.subject.pipeline}: told first at {minute_text(one.first_at)}. It was: {_short(one.what)}"
-        for one in group
-    ]
+    lines = [" ".join((f"{one.subject.table or one.subject.pipeline}:", *_sentences(ends.get(one.subject, ""), one))) for one in group]
     text = "\n\n".join((head, *lines[:IN_FULL], *_rest([one.subject for one in group[IN_FULL:]])))
     return Message(pipeline=pipeline, kind=kind, change=Change.OVER, subject=head, text=text, over=group)
+
+
+def _sentences(end: str, one: Told) -> Iterator[str]:
+    if end:
+        yield end
+    yield f"{'Told' if end else 'told'} first at {minute_text(one.first_at)}. It was: {_short(one.what)}"
 
 
 def _filled(head: str, subjects: list[Subject]) -> str:

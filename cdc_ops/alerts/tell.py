@@ -3,11 +3,12 @@
 It is written down after a receiver has taken the message: whoever dies in between tells it again. So do two that look at the same time.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
+from cdc_ops.alerts import words
 from cdc_ops.alerts.channels import Channel
-from cdc_ops.alerts.conditions import judge
+from cdc_ops.alerts.conditions import Verdict, judge
 from cdc_ops.alerts.due import Change, due
 from cdc_ops.alerts.first_run import is_expected
 from cdc_ops.alerts.host import Host
@@ -16,7 +17,7 @@ from cdc_ops.alerts.words import Condition
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import CdcError, NotDeliveredError
+from cdc_ops.errors import CdcError, ConfigError, NotDeliveredError
 from cdc_ops.state.alerts import Finding, Subject, Told
 from cdc_ops.state.base import StateStore
 
@@ -59,14 +60,38 @@ def tell(pipeline: Pipeline, store: StateStore, find_channel: FindChannel, host:
     if orphans := tuple(one for one in known if one.receiver not in names or _has_left(one.subject, verdict.tables)):
         store.forget_told(orphans)
         known = tuple(one for one in known if one not in orphans)
+    return _tell_each(pipeline.name, pipeline.notify, verdict, known, store, find_channel)
+
+
+def tell_broken(pipeline: str, receivers: Sequence[Receiver], error: ConfigError, store: StateStore, find_channel: FindChannel) -> Telling:
+    """Tells what is wrong with a pipeline file that cannot be used; once it is right, `tell` says that this is over.
+
+    Args:
+        pipeline: Its name, as far as it can be made out.
+        receivers: Whom the file says to tell.
+        error: What is wrong with it.
+        store: The ledger.
+        find_channel: Says how to reach a receiver.
+
+    Raises:
+        LedgerUnavailableError: the ledger does not answer.
+    """
+    known = tuple(one for one in store.told(pipeline) if one.subject.kind is AlertKind.PIPELINE_FILE)
+    return _tell_each(pipeline, receivers, Verdict(conditions=(words.broken_file(pipeline, error),)), known, store, find_channel)
+
+
+def _tell_each(
+    pipeline: str, receivers: Sequence[Receiver], verdict: Verdict, known: Sequence[Told], store: StateStore, find_channel: FindChannel
+) -> Telling:
+    """Tells each receiver what is new to it, of what was told to it before."""
     told: list[tuple[str, Message]] = []
     left_out, errors = list[str](), list[CdcError]()
-    for receiver in pipeline.notify:
+    for receiver in receivers:
         mine = tuple(one for one in known if one.receiver == receiver.name)
         news = due(receiver, verdict.conditions, mine, store.now(), verdict.undecided)
         if news.forgotten:
             store.forget_told(news.forgotten)
-        if not (messages := messages_of(pipeline.name, news)):
+        if not (messages := messages_of(pipeline, news, _answers(store, news.over))):
             continue
         try:
             if (channel := find_channel(receiver)) is None:
@@ -82,6 +107,14 @@ def tell(pipeline: Pipeline, store: StateStore, find_channel: FindChannel, host:
         except Exception as error:  # whatever a receiver's connection or server brings up, the others are told
             errors.append(_unforeseen(receiver, error))
     return Telling(conditions=verdict.conditions, told=tuple(told), left_out=tuple(left_out), errors=tuple(errors))
+
+
+def _answers(store: StateStore, over: Sequence[Told]) -> dict[Subject, str]:
+    """Returns how the questions have ended that are over."""
+    asked = [one for one in over if one.subject.kind is AlertKind.APPROVAL]
+    runs = {(one.subject.pipeline, one.subject.table, one.run_id) for one in asked}
+    records = (record for name, table, run_id in runs for record in store.approvals(name, table, run_id=run_id))
+    return {words.subject_of(record): words.answered(record) for record in records}
 
 
 def _note_first_look(pipeline: Pipeline, store: StateStore) -> None:

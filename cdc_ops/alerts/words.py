@@ -3,13 +3,14 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, assert_never
 
 from cdc_ops.alerts.lines import Seen
 from cdc_ops.alerts.space import Room
-from cdc_ops.core.approvals import ApprovalRecord
+from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, answer_text
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.text import joined, minute_text, size_text, span_text
+from cdc_ops.errors import ConfigError
 from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.table_run import TableRun
 
@@ -110,13 +111,45 @@ def question(asked: ApprovalRecord, link: str) -> Condition:
     who = joined(asked.users) if asked.users else "everybody who may act on the DAG"
     place = link or "Airflow, under Required Actions"
     return Condition(
-        subject=Subject(pipeline=asked.pipeline, table=asked.table, kind=AlertKind.APPROVAL, detail=asked.approval_id[:_DETAIL]),
+        subject=subject_of(asked),
         what=f"A run asks about {asked.subject}: {asked.asked.words}?",
         why=" ".join(filter(None, (parts["what"], parts["why"]))),
         data=f"Nothing is done until somebody has answered. Without an answer until {minute_text(asked.expires_at)} it is refused.",
         next=f"Approve or reject it: {place}. May answer: {who}.",
         since=asked.asked_at,
         run_id=asked.run_id,
+    )
+
+
+def answered(asked: ApprovalRecord) -> str:
+    """Returns how a question has ended, in a sentence."""
+    match asked.status:
+        case ApprovalStatus.GRANTED | ApprovalStatus.REFUSED:
+            return f"It was {answer_text(asked)}."
+        case ApprovalStatus.TIMED_OUT:
+            return "Nobody answered in time, which counts as refused."
+        case ApprovalStatus.ASKED | ApprovalStatus.WITHDRAWN:
+            return "Its run or its time was over before somebody answered, which counts as refused."
+        case _:
+            assert_never(asked.status)
+
+
+def subject_of(asked: ApprovalRecord) -> Subject:
+    """Returns what a question is told as."""
+    return Subject(pipeline=asked.pipeline, table=asked.table, kind=AlertKind.APPROVAL, detail=asked.approval_id[:_DETAIL])
+
+
+def broken_file(pipeline: str, error: ConfigError) -> Condition:
+    """Returns that a pipeline file cannot be used.
+
+    Args:
+        pipeline: Its name, as far as it can be made out.
+        error: What is wrong with the file.
+    """
+    texts = _texts(str(error))
+    return Condition(
+        subject=Subject(pipeline=pipeline, table=None, kind=AlertKind.PIPELINE_FILE),
+        **{**texts, "data": f"The tables of {pipeline} are not updated as long as the file is as it is; nothing else happens to them."},
     )
 
 

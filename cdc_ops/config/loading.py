@@ -70,6 +70,19 @@ OTHER_FOLDER: Final = "Name another folder: --pipelines on the command line, els
 """What is to be done where a folder has no pipeline files."""
 
 
+def load_pipeline_text(text: str, environ: Mapping[str, str] = os.environ) -> Pipeline:
+    """Reads the text of a pipeline file that lies nowhere.
+
+    Args:
+        text: YAML.
+        environ: Variables for `${NAME}`.
+
+    Raises:
+        ConfigError: everything that is wrong with it.
+    """
+    return _checked(parse_document(text.encode(), environ), "")
+
+
 def load_pipelines(folder: str | Path, environ: Mapping[str, str] = os.environ) -> tuple[Pipeline, ...]:
     """Reads the pipeline files of a folder, not those of folders in it.
 

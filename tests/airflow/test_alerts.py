@@ -159,11 +159,56 @@ def test_a_question_that_waits_is_told_once_with_its_page_and_until_its_run_is_o
     assert sorted((one["kind"], one["change"]) for one in hook.take()) == [("approval", "over"), ("failure", "new")]
 
 
-def test_a_ledger_that_is_not_there_fails_the_task_and_is_not_made(
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("cursor: updated_at", "cursr: updated_at", "shop.yaml:6:12: Unknown field 'cursr' in 'defaults'. Did you mean 'cursor'?"),
+        ("  shop.*: {}", "  shop.*: {", "shop.yaml:9:1: Not valid YAML"),
+        ("{kind: mysql, connection: shop_db}", "{kind: mysql, connection: shop_db", "Not valid YAML"),
+    ],
+)
+def test_receivers_hear_of_a_pipeline_file_with_errors_once_and_that_it_is_right_again(
+    right: str, wrong: str, says: str, ledger: SqlStateStore, hook: Hook, tmp_path: Path
+) -> None:
+    file = write_file(tmp_path) / "shop.yaml"
+    text = file.read_text().lstrip()
+    assert right in text
+    file.write_text(text.replace(right, wrong))
+    assert [look(), look()] == ["failed", "failed"], "nobody but the receivers of the file itself may be told"
+    [document] = hook.take()
+    assert (document["change"], document["kind"], document["subject"]) == ("new", "pipeline_file", "shop: the pipeline file has errors")
+    [alert] = document["alerts"]
+    assert says in alert["what"]
+    assert "not updated" in alert["data"]
+    assert "cdc-ops validate" in alert["next"]
+    file.write_text(text)
+    assert look() == "success"
+    assert [(one["change"], one["subject"]) for one in hook.take()] == [("over", "shop: over: the pipeline file is right again")]
+
+
+def test_a_file_whose_receivers_are_what_is_wrong_or_whose_name_another_one_has_tells_nobody(
+    ledger: SqlStateStore, hook: Hook, tmp_path: Path
+) -> None:
+    folder = write_file(tmp_path)
+    (folder / "copy.yaml").write_text((folder / "shop.yaml").read_text().replace("cursor:", "cursr:"))
+    assert [look(), look()] == ["failed", "failed"]
+    (folder / "copy.yaml").unlink()
+    (folder / "shop.yaml").write_text((folder / "shop.yaml").read_text().replace("webhook:", "webhok:"))
+    assert look() == "failed"
+    assert hook.take() == []
+
+
+def test_a_ledger_that_is_not_there_fails_the_task_an_hour_after_the_first_look_and_is_not_made(
     hook: Hook, tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CDC_OPS_LEDGER", f"sqlite:///{tmp_path}/other.db")
-    monkeypatch.setenv("CDC_OPS_PIPELINES", str(write_file(tmp_path)))
+    monkeypatch.setenv("CDC_OPS_PIPELINES", str(folder := write_file(tmp_path)))
+    monkeypatch.setattr("cdc_ops.airflow.alerts.dag.FIRST_LOOKS", 10_000)
+    assert look() == "success", "nothing has run yet: a new Airflow is not red"
+    (folder / "other.yaml").write_text("pipeline: other\n")
+    assert look() == "failed", "of a file that cannot be used it is told at once"
+    (folder / "other.yaml").unlink()
+    monkeypatch.setattr("cdc_ops.airflow.alerts.dag.FIRST_LOOKS", 0)
     assert look() == "failed"
     assert not (tmp_path / "other.db").exists()
 

@@ -340,6 +340,28 @@ def test_a_question_that_nobody_can_answer_any_more_is_none(store: SqlStateStore
     assert kinds(store, pipeline) == [AlertKind.APPROVAL]
 
 
+@pytest.mark.parametrize(
+    ("status", "who", "says"),
+    [
+        (ApprovalStatus.GRANTED, "ann", "shop.orders: It was granted by ann at 20"),
+        (ApprovalStatus.REFUSED, "ben", "shop.orders: It was refused by ben at 20"),
+        (ApprovalStatus.TIMED_OUT, "", "shop.orders: Nobody answered in time, which counts as refused. Told first at"),
+        (ApprovalStatus.WITHDRAWN, "", "shop.orders: Its run or its time was over before somebody answered, which counts as refused."),
+    ],
+)
+def test_that_a_question_is_over_says_how_it_was_answered_and_by_whom(
+    store: SqlStateStore, pipeline: Pipeline, wrong: Wrong, status: ApprovalStatus, who: str, says: str
+) -> None:
+    wrong.run(ORDERS, TableRunStatus.FAILED, run_id="r1", message="900 deletes")
+    question = wrong.ask(ORDERS, "r1")
+    assert [change for change, _ in told(store, pipeline)] == ["new"]
+    store.answer_approval(question.approval_id, status, who)
+    over = [message for message in messages(store, pipeline) if message.change.value == "over"]
+    assert [message.subject for message in over] == ["shop: over: no question any more about shop.orders"]
+    assert says in over[0].text
+    assert "It was: A run asks about shop.orders: delete 900 of 1,000 rows?" in over[0].text
+
+
 def test_what_fails_besides_is_told_while_a_run_waits_for_an_answer(store: SqlStateStore, pipeline: Pipeline, wrong: Wrong) -> None:
     """The task that asks looks when all tries are over, and says so by `None`; the DAG that looks later has the run at work."""
     wrong.run(ORDERS, TableRunStatus.FAILED, run_id="r1", message="900 deletes")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cdc_ops.airflow.alerts.channels import find_channel
 from cdc_ops.airflow.alerts.run_end import airflow_host, log_telling
@@ -20,11 +20,12 @@ from cdc_ops.airflow.exceptions import translated
 from cdc_ops.alerts.host import Host
 from cdc_ops.alerts.messages import condition_text
 from cdc_ops.alerts.space import places_of
-from cdc_ops.alerts.tell import tell
+from cdc_ops.alerts.tell import tell, tell_broken
 from cdc_ops.alerts.words import Condition
+from cdc_ops.config.broken_files import BrokenFile, broken_files
 from cdc_ops.config.loading import read_folder
 from cdc_ops.core.pipeline.pipeline import Pipeline
-from cdc_ops.errors import CdcError, LedgerUnavailableError
+from cdc_ops.errors import CdcError, ConfigError, LedgerUnavailableError
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.sql import open_reader, open_store
 
@@ -34,13 +35,16 @@ ALERTS_DAG: Final = "cdc-ops-alerts"
 """Unless the DAG file says otherwise. No pipeline's DAG can have this id: theirs begin with `cdc_`."""
 EVERY: Final = timedelta(minutes=5)
 
+FIRST_LOOKS: Final = timedelta(hours=1) // EVERY
+"""How many looks may come before the first run of any pipeline: so long it is no failure that there is no ledger."""
+
 _DOC: Final = """\
 Looks at the ledger and tells the receivers in `notify` of each pipeline what is wrong: failures, tables further behind than `max_lag`,
 questions that wait, and so on. It connects to no source and starts no Spark. Keep it unpaused: it is what notices that another DAG is
 paused. A run that is still at work is judged when it has ended.
 
-A run fails if there is no ledger, if a receiver was not told, if a pipeline file cannot be used, or if something is wrong in a pipeline
-without `notify` but with a `max_lag`. It does not look at pipelines with neither.
+A run fails if there is no ledger an hour after the first look, if a receiver was not told, if a pipeline file cannot be used, or if
+something is wrong in a pipeline without `notify` but with a `max_lag`. It does not look at pipelines with neither.
 """
 
 
@@ -67,7 +71,7 @@ def build_alerts_dag(folder: str | Path, dag_id: str = ALERTS_DAG, **options: An
         def look() -> None:
             """Tells the receivers of all pipelines what they have not been told."""
             instance = get_current_context()["ti"]
-            with translated(), _opened() as store:
+            with translated(), _opened(folder, is_new=instance.get_dr_count(dag_id=dag_id) <= FIRST_LOOKS) as store:
                 if problems := list(problems_of(folder, store, lambda pipeline: _host(pipeline, instance))):
                     raise AirflowFailException("\n".join(problems))
 
@@ -76,10 +80,19 @@ def build_alerts_dag(folder: str | Path, dag_id: str = ALERTS_DAG, **options: An
 
 
 @contextmanager
-def _opened() -> Iterator[StateStore]:
+def _opened(folder: str | Path, *, is_new: bool) -> Iterator[StateStore]:
+    """Opens the ledger; where there is none and nothing has run yet, the task is skipped, unless a pipeline file cannot be used."""
     url = ledger_url()
-    with open_reader(url) as reader, suppress(LedgerUnavailableError):  # one that waits to be upgraded is upgraded when it is opened
-        reader.required()  # a store would make a ledger where none is, in which nothing is wrong
+    try:
+        with open_reader(url) as reader, suppress(LedgerUnavailableError):  # one that waits to be upgraded is upgraded when it is opened
+            reader.required()  # a store would make a ledger where none is, in which nothing is wrong
+    except ConfigError as error:
+        broken = read_folder(folder).errors
+        if is_new and not broken:
+            raise AirflowSkipException(
+                f"{error}\nThis fails once the DAG has looked {FIRST_LOOKS} times. Unpause a pipeline's DAG."
+            ) from None
+        raise AirflowFailException("\n".join(map(str, (error, *broken)))) from None
     store = open_store(url)
     try:
         yield store
@@ -116,7 +129,22 @@ def problems_of(folder: str | Path, store: StateStore, host_of: Callable[[Pipeli
         yield from (f"pipeline {pipeline.name}: {error}" for error in done.errors)
         if not pipeline.notify:
             yield from _untold(pipeline, done.conditions)
+    usable = {pipeline.name for pipeline in contents.pipelines}
+    for file in broken_files(folder):
+        if file.name not in usable:  # else the original's receivers would hear of its copy that it is wrong, and that it is right, by turns
+            yield from _tell_of(file, store)
     yield from map(str, contents.errors)
+
+
+def _tell_of(file: BrokenFile, store: StateStore) -> Iterator[str]:
+    """Tells the receivers of a pipeline file that cannot be used, and yields why one was not told."""
+    try:
+        done = tell_broken(file.name, file.notify, file.error, store, find_channel)
+    except CdcError as error:
+        yield f"pipeline {file.name}: {error}"
+        return
+    log_telling(file.name, done)
+    yield from (f"pipeline {file.name}: {error}" for error in done.errors)
 
 
 def _untold(pipeline: Pipeline, conditions: tuple[Condition, ...]) -> Iterator[str]:

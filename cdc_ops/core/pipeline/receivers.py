@@ -11,6 +11,8 @@ class AlertKind(enum.StrEnum):
 
     FAILURE = "failure"
     """Its last run failed; without a table, a run of the pipeline failed before it came to any."""
+    PIPELINE_FILE = "pipeline_file"
+    """The pipeline's file has errors, so that none of its runs does anything."""
     LAG = "lag"
     """It is further behind its source than `max_lag`."""
     NO_RUN = "no_run"
