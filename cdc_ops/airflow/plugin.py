@@ -1,4 +1,4 @@
-"""The plugin: a page in Airflow's menu, and a tab on each DAG and each run.
+"""The plugin: a page in Airflow's menu, a tab on each DAG, run and task, and a button on each task.
 
 Importing this must stay cheap, because every Airflow process does it, each task included.
 """
@@ -10,7 +10,7 @@ from airflow.sdk.plugins_manager import AirflowPlugin
 
 
 class CdcOpsPlugin(AirflowPlugin):
-    """Shows the status page under Browse, and its part of a DAG or a run on their pages.
+    """Shows the status page under Browse, and its part of a DAG, a run or a task's run on their pages.
 
     The page itself is built in the API server, when it asks for it. Airflow shows a tab on every DAG: on one that is no pipeline, the tab
     says so.
@@ -21,7 +21,15 @@ class CdcOpsPlugin(AirflowPlugin):
         {"name": "CDC tables", "href": "cdc/ui", "destination": "nav", "category": "browse", "url_route": "cdc"},
         {"name": "CDC tables", "href": "cdc/dag?dag_id={DAG_ID}", "destination": "dag", "url_route": "cdc-dag"},
         {"name": "CDC tables", "href": "cdc/run?dag_id={DAG_ID}&run_id={RUN_ID}", "destination": "dag_run", "url_route": "cdc-run"},
+        {"name": "CDC run", "href": "cdc/run?dag_id={DAG_ID}&run_id={RUN_ID}", "destination": "task_instance", "url_route": "cdc-task"},
     ]
+
+    @cached_property
+    def global_operator_extra_links(self) -> list[Any]:  # type: ignore[override]
+        """The button, which only tasks of pipelines' DAGs have."""
+        from cdc_ops.airflow.links import RunLink
+
+        return [RunLink()]
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -239,16 +240,53 @@ def test_airflow_lists_the_plugin_once_also_with_the_copied_file(metadata: Path)
     assert errors == {}
 
 
-def test_the_page_is_in_the_menu_and_a_tab_on_each_dag_and_run(metadata: Path) -> None:
+def test_the_page_is_in_the_menu_and_a_tab_on_each_dag_run_and_task(metadata: Path) -> None:
     from airflow import plugins_manager
 
     plugins_manager._get_plugins.cache_clear()
     plugins_manager._get_ui_plugins.cache_clear()
     views, _ = plugins_manager._get_ui_plugins()
-    ours = {view["destination"]: view["href"] for view in views if view["name"] == "CDC tables"}
-    assert set(ours) == {"nav", "dag", "dag_run"}
+    ours = {view["destination"]: view["href"] for view in views if view["name"] in ("CDC tables", "CDC run")}
+    assert set(ours) == {"nav", "dag", "dag_run", "task_instance"}
     assert "{DAG_ID}" in ours["dag"]
+    assert ours["task_instance"] == ours["dag_run"]
     assert {"{DAG_ID}", "{RUN_ID}"} <= set(re.findall(r"{\w+}", ours["dag_run"]))
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "tags", "address"),
+    [
+        ("cdc_shop", ["cdc", "mysql"], "/sub/cdc/run?dag_id=cdc_shop&run_id=manual__1%2B00%3A00"),
+        ("cdc_shop_reconcile", ["cdc", "reconcile"], "/sub/cdc/run?dag_id=cdc_shop_reconcile&run_id=manual__1%2B00%3A00"),
+        ("cdc-ops-alerts", ["alerts", "cdc"], ""),
+        ("cdc_others", ["marketing"], ""),
+    ],
+)
+def test_every_task_of_a_pipeline_has_a_button_to_the_page_of_its_run_from_the_start_and_no_other_task(
+    dag_id: str, tags: list[str], address: str, metadata: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow import plugins_manager
+    from airflow.models.taskinstancekey import TaskInstanceKey
+    from airflow.sdk import DAG, task
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/sub/")
+    plugins_manager._get_plugins.cache_clear()
+    plugins_manager._get_extra_operators_links_plugins.cache_clear()
+    with DAG(dag_id=dag_id, tags=tags) as dag:
+
+        @task
+        def work(number: int) -> int:
+            return number
+
+        work.override(task_id="plain")(0)
+        work.override(task_id="mapped").expand(number=[1, 2])
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    for one in ("plain", "mapped"):  # as the API server asks for them, of tasks that have not begun too
+        node: Any = stored.get_task(one)
+        key = TaskInstanceKey(dag_id=dag_id, task_id=one, run_id="manual__1+00:00", try_number=0, map_index=0)
+        assert "CDC run" in node.extra_links
+        assert node.get_extra_links(SimpleNamespace(key=key), "CDC run") == address
 
 
 LOAD = """

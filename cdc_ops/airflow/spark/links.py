@@ -4,13 +4,11 @@ Airflow asks for a link in the task's process when the task ends, and keeps it b
 """
 
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.configuration import conf
 
-PAGE = "cdc"
-"""Where the plugin's page is, below Airflow's own address."""
+from cdc_ops.airflow.links import page_address
 
 
 class TablesLink(BaseOperatorLink):
@@ -21,10 +19,9 @@ class TablesLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Returns the address of the page, on the API server that shows the button."""
         names = operator.tables if isinstance(operator.tables, list | tuple) else ()
-        base = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
         if len(names) == 1:
-            return f"{base}/{PAGE}/table?{urlencode({'pipeline': operator.pipeline.name, 'name': names[0]})}"
-        return f"{base}/{PAGE}/ui"
+            return page_address(f"table?{urlencode({'pipeline': operator.pipeline.name, 'name': names[0]})}")
+        return page_address("ui")
 
 
 class SparkHistoryLink(BaseOperatorLink):
