@@ -273,7 +273,7 @@ def test_every_task_of_a_pipeline_has_a_button_to_the_page_of_its_run_from_the_s
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/sub/")
     plugins_manager._get_plugins.cache_clear()
     plugins_manager._get_extra_operators_links_plugins.cache_clear()
-    with DAG(dag_id=dag_id, tags=tags) as dag:
+    with DAG(dag_id=dag_id, schedule=None, tags=tags) as dag:
 
         @task
         def work(number: int) -> int:
