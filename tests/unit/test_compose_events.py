@@ -84,7 +84,7 @@ def test_rows_that_are_there_are_read_by_the_pipeline_and_not_by_the_connector()
 
 
 def test_the_sinks_bucket_is_made_in_the_store_that_all_use() -> None:
-    assert f"store/{SINK['s3.bucket.name']}" in SERVICES["object-store-bucket"]["entrypoint"]
+    assert SINK["s3.bucket.name"] in SERVICES["object-store-bucket"]["command"]
     endpoint = SERVICES["connect"]["environment"]["AWS_ENDPOINT_URL"]
     assert SINK["store.url"] == endpoint == SERVICES["airflow-triggerer"]["environment"]["AWS_ENDPOINT_URL"]
 
@@ -108,12 +108,13 @@ def test_the_login_of_the_connector_is_made_with_the_grants_that_it_needs_and_is
     [granted] = re.findall(r"^GRANT (.+) ON \*\.\* TO", script, re.MULTILINE)
     page = (ROOT / "docs/debezium-quickstart.md").read_text("utf-8")
     assert f"`{granted}`" in page
-    environment = SERVICES["connect"]["environment"]
-    assert environment["CONNECT_CONFIG_PROVIDERS"] == "env"
-    assert environment["CONNECT_CONFIG_PROVIDERS_ENV_CLASS"].endswith(".EnvVarConfigProvider")
-    [name] = re.findall(r"^\$\{env:(\w+)\}$", SOURCE["database.password"])
-    assert environment[name].startswith(f"${{{name}:?")
-    assert not [key for key in SINK if "key" in key.lower() and "converter" not in key], "its login is in the environment"
+    connect = SERVICES["connect"]
+    assert connect["environment"]["CONNECT_CONFIG_PROVIDERS"] == "dir"
+    assert connect["environment"]["CONNECT_CONFIG_PROVIDERS_DIR_CLASS"] == "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
+    [name] = re.findall(r"^\$\{dir:/run/secrets:(\w+)\}$", SOURCE["database.password"])
+    assert name in connect["secrets"]
+    assert "aws_credentials" in connect["secrets"]
+    assert not [key for key in SINK if "key" in key.lower() and "converter" not in key], "its login is in the file of credentials"
 
 
 def test_the_script_gives_every_connector_to_connect_under_its_name(tmp_path: Path) -> None:
