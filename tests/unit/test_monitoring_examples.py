@@ -104,6 +104,19 @@ def test_an_expression_names_figures_and_labels_that_there_are(expression: str, 
     assert grouped <= {label for name, _ in selected for label in labels[name]}
 
 
+def test_the_panels_of_the_dashboard_fill_its_rows_and_lie_on_no_other() -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert [panel["id"] for panel in panels] == list(range(1, len(panels) + 1))
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        mine = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        assert not taken & mine, panel["title"]
+        taken |= mine
+    assert {x for x, _ in taken} == set(range(24))
+    assert len(taken) == 24 * len({y for _, y in taken}), "a hole"
+
+
 def test_counters_are_asked_by_how_much_they_grow_and_gauges_are_not() -> None:
     grown, counters, gauges = 0, 0, 0
     for expression in all_expressions():
