@@ -1,7 +1,8 @@
 """Asset events: what a DAG that follows a table is told. One per table that committed, through an alias of the pipeline.
 
 An outlet that is known when the DAG is parsed would get an event from every run, also for tables that are idle or failed; an alias
-gets those that are added. A consumer schedules on the same `Asset(name, uri)`, or on the alias for any table of the pipeline.
+gets those that are added. A consumer schedules on `Asset.ref(name=...)`, or on the alias for any table of the pipeline. Airflow's asset
+graph leads from the DAG over the alias to the table.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,6 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetAlias
 
-from cdc_ops.core import json_codec
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.state.table_run import TableRun
 
@@ -47,17 +47,19 @@ def event_extra(run: TableRun) -> dict[str, Any]:
     `delta_versions` is what `cdc_ops.changes` takes. It begins where the event before it ended, whatever came between; None is the very
     beginning. Our Delta tables have no partitions that could be named.
     """
-    result = run.result
+    result, counts = run.result, run.result.counts
     window = {"low": str(result.window.low or ""), "high": str(result.window.high or "")} if result.window else None
     return {
         "pipeline": run.pipeline,
         "table": str(run.table),
         "kind": run.kind.value,
+        "run_id": run.run_id,
         "run_type": run.trigger,
         "delta_version": result.delta_version,
         "delta_versions": {"begin": run.told_before, "end": result.delta_version},
         "window": window,
-        "counts": json_codec.to_data(result.counts),
+        "counts": {"read": counts.read, "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted},
+        "complete_until": result.fresh_at.isoformat() if result.fresh_at else None,
         "late_rows": result.late_rows,
         "max_commit_lag": result.max_commit_lag,
         "alert": run.messages.alert,

@@ -70,6 +70,9 @@ def test_a_snapshot_then_nothing_new_then_one_table_fails_and_heals(stage: Stage
     [(name, extra)] = asset_events(broken).items()
     assert name == f"cdc/shop/{LINES}"
     assert (extra["table"], extra["kind"], extra["run_type"], extra["counts"]["read"]) == (LINES, "increment", "manual", 1)
+    assert set(extra["counts"]) == {"read", "inserted", "updated", "deleted"}, "what a consumer has use for"
+    assert extra["run_id"] == broken.id
+    assert datetime.fromisoformat(extra["complete_until"]).tzinfo is not None
     assert results[0]["delta_version"] == extra["delta_version"]
     assert extra["window"]["low"] == before[LINES]
     assert extra["delta_versions"] == {"begin": asset_events(first)[name]["delta_version"], "end": extra["delta_version"]}
