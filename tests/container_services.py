@@ -3,7 +3,7 @@
     python -m tests.container_services FOLDER_OF_PROGRAMS
 
 What a container would give is replaced, and nothing else: paths, names of hosts, ports; Postgres by SQLite. The image's own providers are
-not in the wheel: Airflow's simple login takes the place of FAB's, and logs stay local without Amazon's.
+not in the wheel. Where they are missing, Airflow's simple login takes the place of FAB's, and logs stay local without Amazon's.
 """
 
 import json
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import fsspec
 import yaml
 
 from cdc_ops.dev.object_store import ObjectStore
@@ -44,6 +45,10 @@ RUN: Final = ("object-store-bucket", "airflow-init", "cdc-ops")
 OTHERS: Final = ("kafka", "connect", "connectors", "postgres", "mysql", "object-store", "loopback")
 """Images of others, and what only talks to them or sleeps."""
 
+USER: Final = """
+airflow users create --username "$_AIRFLOW_WWW_USER_USERNAME" --firstname A --lastname B --email a@example.com --role Admin \\
+    --password "$(eval "$_AIRFLOW_WWW_USER_PASSWORD_CMD")"
+"""
 LEDGER: Final = """
 from cdc_ops.config.settings import load_settings
 from cdc_ops.state.sql import open_store
@@ -82,7 +87,7 @@ class Services:
     ports: dict[str, int] = field(default_factory=lambda: {port: free_port() for port in ("7077", "8080", "8081", "8082", "8974", "15002")})
 
     def __post_init__(self) -> None:
-        self.secrets = self.folder / "secrets"
+        self.secrets, self.packages = self.folder / "secrets", dict[str, bool]()
         subprocess.run([sys.executable, ROOT / "docker/make_secrets.py", self.secrets], check=True, capture_output=True)
         (self.secrets / "airflow_database").write_text(f"sqlite:///{self.folder}/airflow.db")
         (self.secrets / "cdc_ops_ledger").write_text(f"sqlite:///{self.folder}/ledger.db")
@@ -129,11 +134,20 @@ class Services:
         return {**kept, **given, **mine}
 
     def without_providers(self) -> dict[str, str]:
-        """Returns what takes the place of providers that the image has, and this environment lacks."""
-        return {
-            "AIRFLOW__CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
-            "AIRFLOW__LOGGING__REMOTE_LOGGING": "false",
-        }
+        """Returns what takes the place of providers that the image has, where this environment lacks them."""
+        instead = {}
+        if not self.has("airflow.providers.fab"):
+            instead["AIRFLOW__CORE__AUTH_MANAGER"] = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+        if not self.has("airflow.providers.amazon"):
+            instead["AIRFLOW__LOGGING__REMOTE_LOGGING"] = "false"
+        return instead
+
+    def has(self, package: str) -> bool:
+        """True if the environment has a package."""
+        if package not in self.packages:
+            code = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+            self.packages[package] = subprocess.run(self.found(["python", "-c", code, package]), check=False, timeout=60).returncode == 0
+        return self.packages[package]
 
     def command(self, name: str) -> list[str]:
         """Returns the command of a service, as its entry point would run it."""
@@ -149,7 +163,7 @@ class Services:
         Raises:
             AssertionError: the environment has no such program.
         """
-        program = self.programs / words[0]
+        program = self.programs / words[0] if words[0] != "bash" else Path("/bin/bash")
         assert program.exists(), f"the environment has no {words[0]}"
         return [str(program), *words[1:]]
 
@@ -205,6 +219,17 @@ class Services:
         assert done.returncode != 0, done.stdout
         return done.stdout + done.stderr
 
+    def logs_of_tasks(self) -> list[str]:
+        """The logs of Airflow's tasks on this machine."""
+        found = sorted((self.folder / "airflow" / "logs").glob("dag_id=*/**/*.log"))
+        return [path.read_text("utf-8", errors="replace") for path in found]
+
+    def logs_in_store(self) -> list[str]:
+        """The logs of Airflow's tasks in the object store, where compose wants them."""
+        place = str(self.environment("airflow-scheduler")["AIRFLOW__LOGGING__REMOTE_BASE_LOG_FOLDER"])
+        store = fsspec.filesystem("s3", endpoint_url=self.endpoint, use_listings_cache=False, skip_instance_cache=True)
+        return [store.cat_file(path).decode("utf-8", errors="replace") for path in store.find(place) if "dag_id=" in path]
+
     def log(self, name: str) -> Path:
         """The output of a service."""
         return self.folder / f"{name}.log"
@@ -238,10 +263,15 @@ def check(programs: Path, folder: Path) -> None:
         assert "archive, lake, logs" in services.run("object-store-bucket")
         services.run("airflow-init", "airflow", "db", "migrate")  # which the image's entry point does, as the variables tell it
         assert "3.3" in services.run("airflow-init")
+        if services.has(
+            "airflow.providers.fab"
+        ):  # as the entry point does; a person's password is not for this machine's list of processes
+            services.run("airflow-init", "bash", "-c", USER)
         for name in STARTED:
             stack.enter_context(services.started(name))
         check_spark(services)
         check_airflow(services)
+        check_task(services)
         services.run("cdc-ops", "python", "-c", LEDGER)
         services.run("cdc-ops")
         check_secrets(services)
@@ -291,6 +321,27 @@ def check_airflow(services: Services) -> None:
         assert password in services.run(name, "python", "-c", code)
     listed = json.loads(services.run(name, "airflow", "dags", "list", "--output", "json").strip().splitlines()[-1])
     assert {"cdc_shop", "cdc_shop_events"} <= {dag["dag_id"] for dag in listed}, listed
+
+
+def check_task(services: Services) -> None:
+    """A task of the scheduler takes the connection from the file; its log is in the object store, where Amazon's provider is there.
+
+    There is no MySQL here: the task fails because it cannot find the host that only the file names.
+    """
+    name = "airflow-scheduler"
+    services.run(name, "airflow", "dags", "unpause", "cdc_shop", "--yes")
+    services.run(name, "airflow", "dags", "trigger", "cdc_shop")
+    remote = services.has("airflow.providers.amazon")
+    until, said = time.monotonic() + PATIENCE, ""
+    while "cdc@mysql" not in said and "'mysql'" not in said and time.monotonic() < until:
+        time.sleep(3)
+        said = "\n".join(services.logs_in_store() if remote else services.logs_of_tasks())
+    assert "cdc@mysql" in said or "'mysql'" in said, said[-3000:] or "no log of a task came"
+    assert (services.secrets / "mysql_cdc_password").read_text() not in said
+    print(
+        f"airflow-scheduler: its task's log is {'in the object store' if remote else 'in a local file'}, and names the host of the file",
+        flush=True,
+    )
 
 
 def check_secrets(services: Services) -> None:

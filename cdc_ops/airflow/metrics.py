@@ -29,8 +29,8 @@ def publish_metrics(reader: StateReader, pipeline: str, tables: Sequence[str], r
         run_id: The run, of which counters get what it has done.
     """
     try:
-        receiver, known = _receiver(), reader.overview(pipeline)
-        mine = [one for one in known if str(one.state.table) in frozenset(tables)]
+        receiver, known, wanted = _receiver(), reader.overview(pipeline), frozenset(tables)
+        mine = [one for one in known if str(one.state.table) in wanted]
         families = read_families(reader, mine if receiver.has_tags else known)
         gauges = [family for family in families if family.kind is FamilyKind.GAUGE]
         counters = _of_run(mine, run_id) if receiver.adds_up else [family for family in families if family.kind is FamilyKind.COUNTER]
