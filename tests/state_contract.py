@@ -32,6 +32,7 @@ from tests.state_archive_contract import ArchiveContract
 from tests.state_forget_contract import ForgetContract
 from tests.state_idle_contract import IdleContract
 from tests.state_lease_contract import LeaseContract
+from tests.state_pipeline_file_contract import PipelineFileContract
 from tests.state_told_contract import ToldFilesContract
 from tests.state_totals_contract import TotalsContract
 from tests.state_values import NOON, ORDERS, PIPELINE, at_once, fresh, make_operation, race, result, run, settle, take
@@ -47,6 +48,7 @@ class StateContract(
     ApprovalContract,
     ToldFilesContract,
     TotalsContract,
+    PipelineFileContract,
     ForgetContract,
     AdoptContract,
 ):

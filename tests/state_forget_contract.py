@@ -27,8 +27,9 @@ class ForgetContract(LedgerFixtures):
             store.put_finding(finding)
             store.put_told([Told(receiver="team", subject=finding.subject, what="no", first_at=NOON, last_at=NOON)])
             store.record(run("run-1", pipeline=pipeline))
+            store.note_pipeline_file(pipeline, "a", "run-1")
         before = _rows(url)
-        assert len({name for name, of in before if of == PIPELINE}) >= 6
+        assert len({name for name, of in before if of == PIPELINE}) >= 7
         assert store.pipelines() == ("other", PIPELINE)
         assert store.forget(PIPELINE) == (ORDERS,)
         assert _rows(url) == {(name, of): count for (name, of), count in before.items() if of == "other"}

@@ -54,6 +54,7 @@ from cdc_ops.steps.archive.copy_binlogs import archive_binlogs
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import plan_table
 from cdc_ops.steps.reporting.findings import note_failed_run
+from cdc_ops.steps.reporting.pipeline_file import note_pipeline_file
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
 from cdc_ops.steps.runs.ending import end_unfinished, take_back_events, unexplained_tasks, unexplained_text
 from cdc_ops.steps.runs.one_look import plan_tables
@@ -134,6 +135,7 @@ def _discover(pipeline: Pipeline, context: Any) -> list[list[str]]:
         for text in found.warnings:
             log.warning(text)
         if not request.dry_run:
+            note_pipeline_file(here.context, request)
             for gap in accept_gaps(here.context.store, pipeline.name, request, triggered_by(context)):
                 log.info("%s: the events of %s are given up: %s", gap.table, gap.gap, request.why)
         preflight(pipeline)

@@ -19,6 +19,7 @@ from cdc_ops.config.fields.adapter import document_adapter
 from cdc_ops.config.reading.diagnostics import config_error, unreadable
 from cdc_ops.config.reading.document import Document, parse_document
 from cdc_ops.config.reading.explain import explain
+from cdc_ops.config.reading.shown_text import shown_text
 from cdc_ops.core.pipeline.pipeline import Pipeline, reconcile_name
 from cdc_ops.errors import ConfigError
 
@@ -33,6 +34,7 @@ class _Loaded:
     used: dict[str, str | None]
     pipeline: Pipeline
     name_line: int
+    raw: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,12 @@ def load_pipeline_text(text: str, environ: Mapping[str, str] = os.environ) -> Pi
         ConfigError: everything that is wrong with it.
     """
     return _checked(parse_document(text.encode(), environ), "")
+
+
+def shown_file(pipeline: Pipeline) -> str:
+    """Returns the file that a pipeline was loaded from in this process, without comments and secrets; "" for one that was not."""
+    known = _cache.get(str(Path(pipeline.origin).absolute())) if pipeline.origin else None
+    return shown_text(known.raw) if known and known.pipeline.name == pipeline.name else ""
 
 
 def load_pipelines(folder: str | Path, environ: Mapping[str, str] = os.environ) -> tuple[Pipeline, ...]:
@@ -156,7 +164,7 @@ def _load(path: Path, environ: Mapping[str, str]) -> _Loaded:
         raise unreadable(str(path), f"cdc-ops cannot read the pipeline file: {what}.", "Check the path and its permissions.") from error
     document = parse_document(raw, environ)
     pipeline = _checked(document, str(path))
-    loaded = _Loaded(stamp=stamp, used=document.used, pipeline=pipeline, name_line=document.places["pipeline",].key.line)
+    loaded = _Loaded(stamp=stamp, used=document.used, pipeline=pipeline, name_line=document.places["pipeline",].key.line, raw=raw)
     _cache[key] = loaded
     return loaded
 

@@ -31,12 +31,12 @@ def _everything() -> Visible:
     return None
 
 
-def _script(text: str) -> Callable[[], Response]:
-    def script() -> Response:
-        """Answers with a script."""
-        return Response(text, media_type="text/javascript")
+def _file(text: str, media_type: str) -> Callable[[], Response]:
+    def file() -> Response:
+        """Answers with the style sheet or a script."""
+        return Response(text, media_type=media_type)
 
-    return script
+    return file
 
 
 async def _add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
@@ -82,6 +82,11 @@ def create_app(
         """Answers with the forms by which somebody asks for a run of a table."""
         return pages.ask(visible, pipeline, name)
 
+    @app.get("/pipeline", response_class=HTMLResponse)
+    def pipeline(visible: seen, name: str) -> HTMLResponse:
+        """Answers with a pipeline's file and its changes."""
+        return pages.pipeline(visible, name)
+
     @app.get("/dag", response_class=HTMLResponse)
     def dag(visible: seen, dag_id: str) -> HTMLResponse:
         """Answers with the tables of a DAG's pipeline."""
@@ -102,12 +107,8 @@ def create_app(
         """Answers with the figures of all tables that the visitor may see, as OpenMetrics or in Prometheus' own format."""
         return pages.metrics(visible, request.headers.get("accept", ""))
 
-    @app.get("/style.css")
-    def style() -> Response:
-        """Answers with the style sheet."""
-        return Response(pages.style, media_type="text/css")
-
+    app.get("/style.css")(_file(pages.style, "text/css"))
     for name, text in pages.scripts.items():
-        app.get(f"/{name}")(_script(text))
+        app.get(f"/{name}")(_file(text, "text/javascript"))
 
     return app

@@ -25,6 +25,7 @@ from cdc_ops.web.listing import PAGE, Listing, Pager, Shown, Sort, listed, part_
 from cdc_ops.web.run_forms import run_forms
 from cdc_ops.web.standing import column_changes, comparisons, holds, questions, run_summary, worst_first
 from cdc_ops.web.summary import DayOfRows, summaries
+from cdc_ops.web.versions import file_changes
 from cdc_ops.web.view import Health, PipelineInfo
 
 HISTORY = 500
@@ -44,6 +45,9 @@ OPEN_QUESTIONS = 200
 
 EVERY = 60
 """Seconds after which a page that is open asks for itself again."""
+
+VERSIONS = 20
+"""Versions of a pipeline's file of which the changes are shown."""
 
 SCRIPTS = ("page.js", "forms.js")
 """Files that browsers run."""
@@ -113,6 +117,25 @@ class Pages:
             info=infos.get(wanted.pipeline, PipelineInfo()),
             pipelines=sorted({sign.pipeline for sign in signs}),
             restricted=visible is not None,
+        )
+
+    def pipeline(self, visible: Visible, name: str) -> HTMLResponse:
+        """A pipeline's file as its runs have it, and its changes."""
+        try:
+            reader = self._reader()
+            now = reader.now()
+            allowed = visible is None or name in visible
+            versions = reader.pipeline_versions(name, limit=VERSIONS + 1) if allowed else ()
+        except CdcError as error:
+            return self._unavailable(error)
+        return self._page(
+            "pipeline.html",
+            200 if allowed else 404,
+            now=now,
+            name=name,
+            info=(visible or {}).get(name, PipelineInfo()),
+            newest=next(iter(versions), None),
+            changes=file_changes(versions)[:VERSIONS],
         )
 
     def of_dag(self, visible: Visible, dag_id: str) -> HTMLResponse:

@@ -26,6 +26,7 @@ ROUTES = (
     "/cdc/page.js",
     "/cdc/forms.js",
     "/cdc/ask?pipeline=shop&name=shop.orders",
+    "/cdc/pipeline?name=shop",
 )
 
 

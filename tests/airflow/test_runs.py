@@ -21,6 +21,8 @@ from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.airflow.run_note import NOTE
 from cdc_ops.airflow.task_page import task_page
 from cdc_ops.airflow.tasks import RESULTS
+from cdc_ops.core.archive.completeness import GapStatus
+from cdc_ops.core.archive.offsets import Gap
 from cdc_ops.core.operation.run_request import RunKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer
@@ -373,6 +375,23 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing_and_airflow_refuses_
             triggering_user_name="ada",
             dag_run_conf=None,
         )
+
+
+def test_a_gap_that_a_run_accepts_is_accepted_for_its_table_in_the_name_of_who_asked_and_a_dry_run_accepts_none(stage: Stage) -> None:
+    with open_store(f"sqlite:///{stage.folder}/ledger.db") as store:
+        for name in (SALES, LINES):
+            lease = store.acquire("shop", TableName.parse(name), "test", ttl=timedelta(minutes=5), live=True)
+            [gap] = store.report_gaps(lease, [Gap(stream="shop-0", low=(5,), high=(9,))])
+            store.release(lease)
+        conf = {"tables": [SALES], "accept_gaps": [gap.gap_id], "why": "the topic had expired"}
+        stage.run(conf | {"dry_run": True})
+        assert {one.status for one in store.archive_gaps("shop")} == {GapStatus.OPEN}
+        assert stage.run(conf).state == "success"
+        found = {str(one.table): one for one in store.archive_gaps("shop")}
+        assert {name: one.status for name, one in found.items()} == {SALES: GapStatus.ACCEPTED, LINES: GapStatus.OPEN}
+        decision = found[SALES].decision
+        assert decision is not None
+        assert (decision.who, decision.why) == ("dag_test", "the topic had expired")
 
 
 def test_a_silent_backfill_emits_no_event_and_the_next_event_has_its_commits(stage: Stage) -> None:

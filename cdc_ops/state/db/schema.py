@@ -30,7 +30,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-VERSION: Final = "0008"
+VERSION: Final = "0009"
 """The newest migration. Opening a ledger compares this with the ledger's own version and needs Alembic only if they differ."""
 VERSION_TABLE: Final = "cdc_ops_version"
 
@@ -286,5 +286,18 @@ told_files = Table(
     Column("until", UtcDateTime, nullable=False),
     Column("body", LongText, nullable=False),  # path, ListedFile, when it was claimed
     PrimaryKeyConstraint("pipeline", "path_hash", name="pk_cdc_told_files"),
+    **MYSQL,
+)
+
+pipeline_files = Table(
+    "cdc_pipeline_files",
+    metadata,
+    Column("pipeline", String(NAME_LENGTH), nullable=False),
+    Column("number", Integer, nullable=False, autoincrement=False),  # of the version, from 1 on
+    Column("digest", String(64), nullable=False),  # SHA-256 of the text
+    Column("text", LongText, nullable=False),  # without comments and secrets
+    Column("run_id", String(RUN_ID_LENGTH), nullable=False),  # the first run that worked by it
+    Column("since", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("pipeline", "number", name="pk_cdc_pipeline_files"),
     **MYSQL,
 )

@@ -18,6 +18,7 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import TablePlan, build_job
+from cdc_ops.steps.reporting.pipeline_file import note_pipeline_file
 from cdc_ops.steps.reporting.told_before import warned_before
 from cdc_ops.steps.runs.one_look import SettledIdle, look_at
 from cdc_ops.steps.runs.run_price import check_run_cost
@@ -84,6 +85,7 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         RunStopped: the process was told to end; the run's leases were given back, but for those of tables that `execute` may still commit.
     """
     found = discover_all(context, source, request)
+    note_pipeline_file(context, request)
     run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
     looked = look_at(context, source, request, found.tables)
     run.take(looked.idle)
