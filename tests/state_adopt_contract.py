@@ -54,6 +54,14 @@ class AdoptContract(LedgerFixtures):
         assert {(one.subject.kind, one.text) for one in store.findings(NEW)} == {(AlertKind.FAILURE, "new"), (AlertKind.SPACE, "old")}
         assert _rows(url, PIPELINE) == {}
 
+    def test_the_versions_of_the_new_file_count_on_behind_those_of_the_old_one(self, url: str, store: SqlStateStore) -> None:
+        for pipeline, texts in ((PIPELINE, ("one", "two")), (NEW, ("three", "four"))):
+            for text in texts:
+                store.note_pipeline_file(pipeline, text, "run-1")
+        store.adopt_rest(PIPELINE, NEW)
+        assert [(one.number, one.text) for one in store.pipeline_versions(NEW)] == [(4, "four"), (3, "three"), (2, "two"), (1, "one")]
+        assert _rows(url, PIPELINE) == {}
+
     def test_without_both_leases_nothing_is_taken(self, url: str, store: SqlStateStore) -> None:
         old = take(store)
         store.record(run("run-1"))

@@ -3,13 +3,24 @@
 import json
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, bindparam, delete, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, func, select, update
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db import leases, operations, schema, table_rows
-from cdc_ops.state.db.schema import approvals, archive_gaps, findings, metadata, runs, tables, told_alerts, told_files, waiters
+from cdc_ops.state.db.schema import (
+    approvals,
+    archive_gaps,
+    findings,
+    metadata,
+    pipeline_files,
+    runs,
+    tables,
+    told_alerts,
+    told_files,
+    waiters,
+)
 from cdc_ops.state.lease import Lease
 
 _NAMED_IN: Final = {
@@ -44,9 +55,21 @@ def adopt(connection: Connection, old: Lease, new: Lease, state: TableState) -> 
 def adopt_rest(connection: Connection, old: str, new: str) -> None:
     """Gives another pipeline what is of a pipeline as a whole; see `StateStore.adopt_rest`."""
     _move(connection, old, new, _WHOLE)
+    _move_files(connection, old, new)
     if connection.execute(select(told_files).where(told_files.c.pipeline == old).limit(1)).first() is not None:
         connection.execute(delete(told_files).where(told_files.c.pipeline == new))
         connection.execute(update(told_files).where(told_files.c.pipeline == old).values(pipeline=new))
+
+
+def _move_files(connection: Connection, old: str, new: str) -> None:
+    """Puts the versions of the old pipeline's file in front of those of the new one's, which count on."""
+    numbers, of = pipeline_files.c.number, pipeline_files.c.pipeline
+    last = connection.scalar(select(func.max(numbers)).where(of == old))
+    if last is None:
+        return
+    for number in connection.scalars(select(numbers).where(of == new).order_by(numbers.desc())).all():
+        connection.execute(update(pipeline_files).where(of == new, numbers == number).values(number=number + last))
+    connection.execute(update(pipeline_files).where(of == old).values(pipeline=new))
 
 
 def _move(connection: Connection, old: str, new: str, table: TableName) -> None:
