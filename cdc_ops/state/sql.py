@@ -92,6 +92,7 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
         self._database = database
         self._checked = False
         self._parsed: runs.Parsed = {}
+        self._glanced: runs.Glances = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._database.safe_url!r})"
@@ -200,7 +201,9 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
 
     def glances(self) -> tuple[TableGlance, ...]:
         """See `StateReader`."""
-        return self._read(runs.glances, ())
+        empty: tuple[tuple[TableGlance, ...], runs.Glances] = ((), {})
+        found, self._glanced = self._read(lambda connection: runs.glances(connection, self._glanced), empty)
+        return found
 
     def overviews(self, tables: Sequence[tuple[str, TableName]]) -> tuple[TableOverview, ...]:
         """See `StateReader`."""

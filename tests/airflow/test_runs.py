@@ -386,7 +386,11 @@ def test_a_gap_that_a_run_accepts_is_accepted_for_its_table_in_the_name_of_who_a
         conf = {"tables": [SALES], "accept_gaps": [gap.gap_id], "why": "the topic had expired"}
         stage.run(conf | {"dry_run": True})
         assert {one.status for one in store.archive_gaps("shop")} == {GapStatus.OPEN}
-        assert stage.run(conf).state == "success"
+        assert store.pipeline_versions("shop") == ()
+        run = stage.run(conf)
+        assert run.state == "success"
+        [version] = store.pipeline_versions("shop")
+        assert (version.run_id, "pipeline: shop" in version.text) == (run.id, True)
         found = {str(one.table): one for one in store.archive_gaps("shop")}
         assert {name: one.status for name, one in found.items()} == {SALES: GapStatus.ACCEPTED, LINES: GapStatus.OPEN}
         decision = found[SALES].decision

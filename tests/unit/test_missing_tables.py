@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.config.loading import load_pipeline
+from cdc_ops.config.loading import load_pipeline, shown_file
 from cdc_ops.core.operation.job import StepResult
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import TableState
@@ -121,6 +121,7 @@ def test_runs_and_plans_show_a_table_that_is_gone_as_missing_and_it_goes_on_when
         with closing(world.store()) as store, closing(open_source(loaded.source, "")) as source:
             here = Context(pipeline=loaded, store=store, connect=lambda config: open_source(config, ""))
             report = run_pipeline(here, source, asked, lambda job: _fail(), lambda line: None)
+            assert store.pipeline_versions("shop")[0].text == shown_file(loaded) != "", "the ledger has the file that the run worked by"
             return report, store.table_state("shop", orders)
 
     def numbered(number: int) -> RunRequest:

@@ -417,4 +417,8 @@ def test_of_many_tables_only_those_of_the_page_are_parsed(tmp_path: Path, monkey
         for address, shown in (("/ui", 100), ("/ui?page=3", 50), ("/ui?q=table_007", 10)):
             parsed.clear()
             assert tables_of(client.get(address).text) == shown
-            assert Counter(parsed) == {TableState: shown, TableStats: shown, TableRun: shown}
+            assert Counter(one for one in parsed if one in (TableState, TableStats, TableRun)) == {
+                TableState: shown,
+                TableStats: shown,
+                TableRun: shown,
+            }

@@ -1,10 +1,11 @@
 """The runs' record for people: one line per run and table, and the overview that the status page polls."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import JSON, ColumnElement, Connection, Label, Row, ScalarSelect, cast, func, select, type_coerce
+from sqlalchemy import Connection, Row, Select, func, select
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
@@ -18,9 +19,6 @@ from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.state.totals import added_by
 
 T = TypeVar("T")
-
-_ALL: Final = 1_000_000_000
-"""Rows of a query inside of another: a database that has to limit it does not look for its values once more for each use of them."""
 
 _LINES: Final = 500
 """Lines that the search for the newest runs looks at first."""
@@ -88,62 +86,75 @@ def table_run(connection: Connection, pipeline: str, table: TableName, run_id: s
     return None if text is None else json_codec.loads(TableRun, text)
 
 
-def glances(connection: Connection) -> tuple[TableGlance, ...]:
-    """Returns every known table at a glance, in one query: the database takes a few values out of the JSON, and nothing is parsed here."""
-    rows = select(tables, _newest_line().label("run"), _is_leased().label("leased"))
-    of = rows.order_by(*(tables.c[name] for name in KEY)).limit(_ALL).subquery()
-    members = (
-        *(_member(connection, of.c.state, name) for name in ("fresh_at", "missing_since", "watermark", "snapshot")),
-        _member(connection, of.c.stats, "size_bytes"),
-        *(_member(connection, of.c.run, name) for name in ("status", "started_at", "max_lag")),
-        _member(connection, of.c.run, "counts", "read"),
-    )
-    query = select(*(of.c[name] for name in (*KEY, "leased")), *members).order_by(*(of.c[name] for name in KEY))
-    return tuple(map(_glance, connection.execute(query)))
+Glances = dict[tuple[str | None, ...], TableGlance]
+"""Glances at tables that nobody holds, by their names and the JSON texts of state, numbers and newest line."""
 
 
-def _newest_line() -> ScalarSelect[str]:
-    """Returns a table's newest line, found in the index."""
+def glances(connection: Connection, known: Glances) -> tuple[tuple[TableGlance, ...], Glances]:
+    """Returns every known table at a glance, in one query. A few values are taken out of the JSON, and no value object is made of the rest.
+
+    Letting the database take them out costs its server more than it spares here: it parses a text anew for each value.
+
+    Args:
+        connection: To the ledger.
+        known: What an earlier call has taken out.
+
+    Returns:
+        The tables, and what was taken out, for the next call.
+    """
+    taken: Glances = {}
+
+    def one(row: Row[Any]) -> TableGlance:
+        texts = (row.pipeline, row.table_schema, row.table_name, row.state, row.stats, row.last_run)
+        taken[texts] = glance = known.get(texts) or _glance(row)
+        return replace(glance, is_leased=True) if row.leased else glance
+
+    return tuple(one(row) for row in connection.execute(_with_newest_line())), taken
+
+
+def _with_newest_line() -> Select[Any]:
+    """Returns the query of every table's row with its newest line, which is found in the index."""
     same = [runs.c[name] == tables.c[name] for name in KEY]
-    return select(runs.c.body).where(*same).order_by(runs.c.started_at.desc()).limit(1).scalar_subquery()
-
-
-def _is_leased() -> ColumnElement[bool]:
-    return (tables.c.holder != "") & (tables.c.expires_at > utc_now())
-
-
-def _member(connection: Connection, text: ColumnElement[Any], *path: str) -> Label[Any]:
-    """Returns a member of JSON text by its last name; only Postgres has to be told that it is JSON: to SQLite the cast means a number."""
-    value = cast(text, JSON) if connection.dialect.name == "postgresql" else type_coerce(text, JSON)
-    member: ColumnElement[Any] = value[path].as_string()
-    return member.label(path[-1])
+    last = select(runs.c.body).where(*same).order_by(runs.c.started_at.desc()).limit(1).scalar_subquery()
+    leased = (tables.c.holder != "") & (tables.c.expires_at > utc_now())
+    return select(tables, last.label("last_run"), leased.label("leased")).order_by(*(tables.c[name] for name in KEY))
 
 
 def _glance(row: Row[Any]) -> TableGlance:
-    ready, begun = row.watermark is not None, row.snapshot is not None
+    state, stats = _members(row.state), _members(row.stats)
+    ready, begun = state.get("watermark") is not None, state.get("snapshot") is not None
     return TableGlance(
         pipeline=row.pipeline,
         table=TableName(schema=row.table_schema, name=row.table_name),
         phase=Phase.READY if ready else Phase.SNAPSHOT if begun else Phase.NEW,
-        fresh_at=_instant(row.fresh_at),
-        missing_since=_instant(row.missing_since),
-        is_leased=bool(row.leased),
-        size_bytes=None if row.size_bytes is None else int(row.size_bytes),
-        last_run=None if row.status is None else _run_glance(row),
+        fresh_at=_instant(state.get("fresh_at")),
+        missing_since=_instant(state.get("missing_since")),
+        size_bytes=stats.get("size_bytes"),
+        last_run=None if row.last_run is None else _run_glance(_members(row.last_run)),
     )
 
 
-def _run_glance(row: Row[Any]) -> RunGlance:
+def _run_glance(line: dict[str, Any]) -> RunGlance:
+    max_lag = line.get("max_lag")
     return RunGlance(
-        status=TableRunStatus(row.status),
-        started_at=datetime.fromisoformat(row.started_at),
-        read=int(row.read),
-        max_lag=None if row.max_lag is None else timedelta(seconds=float(row.max_lag)),
+        status=TableRunStatus(line["status"]),
+        started_at=datetime.fromisoformat(line["started_at"]),
+        read=line.get("counts", {}).get("read", 0),
+        max_lag=None if max_lag is None else timedelta(seconds=max_lag),
     )
 
 
 def _instant(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
+
+
+def _members(text: str | None) -> dict[str, Any]:
+    """Returns the members of a JSON text, none if there is no text.
+
+    Raises:
+        StateError: it is no JSON.
+    """
+    return {} if text is None else json_codec.loads(dict[str, Any], text)
 
 
 Parsed = dict[tuple[type, str], Any]
@@ -169,7 +180,7 @@ def overview(
     Returns:
         The tables, and all that was parsed of them, for the next overview.
     """
-    query = select(tables, _newest_line().label("last_run"), _is_leased().label("leased")).order_by(*(tables.c[name] for name in KEY))
+    query = _with_newest_line()
     if pipeline is not None:
         query = query.where(tables.c.pipeline == pipeline)
     if table is not None:

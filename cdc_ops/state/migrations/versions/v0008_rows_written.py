@@ -33,5 +33,6 @@ def _fill() -> None:
     connection = op.get_bind()
     runs = sa.table(RUNS, sa.column("status", sa.String), sa.column("body", LongText), sa.column(COLUMN, sa.BigInteger))
     body = sa.cast(runs.c.body, sa.JSON) if connection.dialect.name == "postgresql" else sa.type_coerce(runs.c.body, sa.JSON)
-    counts = [sa.cast(body[("counts", name)].as_string(), sa.BigInteger) for name in ("inserted", "updated", "deleted")]
+    members = (body[("counts", name)].as_string() for name in ("inserted", "updated", "deleted"))
+    counts = [sa.func.coalesce(sa.cast(member, sa.BigInteger), 0) for member in members]
     connection.execute(sa.update(runs).where(runs.c.status == "committed").values({COLUMN: counts[0] + counts[1] + counts[2]}))
