@@ -29,11 +29,13 @@ from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import RunPhase, added, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.processes import executor_words
+from cdc_ops.core.progress import sparse
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.file_io import read_text, write_text
 from cdc_ops.lake.spark.error_text import unknown_store
 from cdc_ops.lake.spark.session import close_session, interrupting, lost_jvm, lost_server, open_session, table_session
+from cdc_ops.lake.spark.work_meter import Work, metered
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.lake.staging.shared_folder import check_shared, roots_of
 from cdc_ops.lake.table.catalog import follow_catalog, lost_metastore
@@ -45,9 +47,10 @@ from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.merge import merge
 from cdc_ops.steps.query.connection_limit import ConnectionLimit, connections_of
 from cdc_ops.steps.query.load_guard import LoadGuard
+from cdc_ops.steps.query.pulse import pulses
 from cdc_ops.steps.query.reader_choice import chosen_reader, over_jdbc
 from cdc_ops.steps.query.replica_reads import ReplicaReads
-from cdc_ops.steps.reporting.progress_lines import Pace, chunk_line, merge_line
+from cdc_ops.steps.reporting.progress_lines import Meter, Pace, chunk_line, end_line, merge_line
 from cdc_ops.steps.reporting.stopwatch import Stopwatch, import_phases, measured, stopwatch
 
 Progress = Callable[[str], None]
@@ -109,7 +112,7 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
     try:
         with _ended_by_signal() if spec.spark else nullcontext():
             replica = spec.source.snapshot_connection
-            result = execute(spark, spec, connection_url(spec.source.connection), print, connection_url(replica) if replica else "")
+            result = execute(spark, spec, connection_url(spec.source.connection), sparse(print), connection_url(replica) if replica else "")
     finally:
         close_session(spark)
     write_text(spec.result_path, json_codec.dumps(replace(result, phases=added(imports, watch.phases), spark_application=application)))
@@ -303,20 +306,36 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
     if why := over_jdbc(source, operation):
         context.say(f"{operation.table}: rows are read over JDBC: {why}")
     if step is not Step.MERGE or damage:
-        with context.held(operation.table, staged):
+        with context.held(operation.table, staged), _metered(context, operation, "reads", operation.expected_rows):
             result = extract(spark, source, operation, attempt, context.readings)
     if step is not Step.EXTRACT:
+        landed = 0
         if operation.apply.landing is Landing.STAGED and (manifest := read_manifest(operation.target.staging)) is not None:
-            context.say(merge_line(operation, manifest.landed.rows))
-        with context.held(operation.table, direct):
+            landed = manifest.landed.rows
+            context.say(merge_line(operation, landed))
+        verb, rows = ("reads", operation.expected_rows) if operation.apply.landing is Landing.DIRECT else ("merges", landed)
+        with context.held(operation.table, direct), _metered(context, operation, verb, rows):
             result = merge(spark, source, operation)
     return replace(result, seconds=round(time.monotonic() - started, 3))
 
 
+@contextmanager
+def _metered(context: JobContext, operation: Operation, verb: str, rows: int) -> Iterator[None]:
+    """Says every second how far an operation is, for a bar or, now and then, a log."""
+    meter = Meter(operation=operation, verb=verb, expected=rows, say=context.say)
+    with pulses() as read:
+
+        def told(work: Work) -> None:
+            meter.tell(rows=read() or work.rows, tasks_done=work.tasks_done, tasks=work.tasks, stages_done=work.stages_done)
+
+        with metered(context.spark, told):
+            yield
+
+
 def _told(context: JobContext, operation: Operation, result: OperationResult, watch: Stopwatch) -> OperationResult:
     """Says how an operation ended, and returns its result with the phases that were measured."""
-    ended = f"{operation.table}: operation {operation.op_seq} {result.outcome}, {result.counts.read:,} rows read"
-    context.say(f"{ended}, {result.seconds:.1f} s ({phases_text(watch.phases)})" if watch.phases else f"{ended}, {result.seconds:.1f} s")
+    ended = end_line(operation, result, result.seconds)
+    context.say(f"{ended} ({phases_text(watch.phases)})" if watch.phases else ended)
     return replace(result, phases=watch.phases)
 
 

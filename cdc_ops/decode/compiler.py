@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from cdc_ops.decode.kernel_folder import kernel_folders
 from cdc_ops.decode.private_folder import private_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -134,23 +134,12 @@ def _cache_folder(sources: Path) -> Iterator[bool]:
 @lru_cache(maxsize=1)
 def cache_folder() -> Path | None:
     """Returns the folder of machine code, None if no folder can be written, or others can write it or a folder above it."""
-    for candidate, named in _candidates():
+    for candidate, named in kernel_folders():
         folder = private_folder(candidate, make=True, named=named)
         if folder is not None and os.access(folder, os.W_OK):
             return folder
     _log.warning("No folder for compiled functions is this user's alone, so each process compiles its own; set CDC_OPS_CACHE to one.")
     return None
-
-
-def _candidates() -> Iterator[tuple[Path, bool]]:
-    """Yields where the folder may be, and whether somebody chose the place."""
-    for variable in ("CDC_OPS_CACHE", "CDC_OPS_HOME"):
-        if value := os.environ.get(variable, "").strip():
-            yield Path(value).expanduser().absolute() / "kernels", True
-    home = os.environ.get("HOME", "").strip()
-    if home:
-        yield Path(home, ".cdc-ops", "kernels").absolute(), True
-    yield Path(tempfile.gettempdir(), f"cdc-ops-{os.getuid()}", "kernels"), False
 
 
 @lru_cache(maxsize=16)

@@ -29,6 +29,12 @@ MANY = (
 NODE = "MapInArrow"
 
 
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine has compiled what reads rows before: on a new one, `auto` reads few rows over JDBC."""
+    monkeypatch.setattr("cdc_ops.steps.query.reader_choice.is_uncompiled", lambda: False)
+
+
 def native_world(server: DatabaseServer, folder: Path, spark: SparkSession, reader: Reader = Reader.NATIVE) -> World:
     world = World(server, folder, spark)
     world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, reader=reader))

@@ -1,8 +1,12 @@
 """What is shown while a command works: a line for each table on a terminal, plain lines elsewhere, and nothing where quiet is wanted."""
 
 import io
+import re
 from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
@@ -10,7 +14,15 @@ from rich.progress import Progress, TextColumn
 from cdc_ops.cli.commands.pipelines import run_all
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import MOST_LINES, MovingLines, progress
+from cdc_ops.core.operation.job import Step
+from cdc_ops.core.pipeline.pipeline import Reader
+from cdc_ops.core.progress import ProgressLine, sparse
+from cdc_ops.decode.kernel_folder import is_uncompiled
+from cdc_ops.steps.query import reader_choice
+from cdc_ops.steps.query.pulse import counted, pulse_folder, pulses
+from cdc_ops.steps.reporting.progress_lines import Meter
 from cdc_ops.steps.runs.run import RunReport
+from tests.lake_case import Case
 from tests.operations import changed
 from tests.unit.test_phases import RUN
 
@@ -80,3 +92,106 @@ def shown(report: RunReport, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     run_all(None, [], Mock(), as_json=False, quiet=quiet)
     captured = capsys.readouterr()
     return captured.out, captured.err
+
+
+def meter(verb: str, expected: int, seconds: float) -> tuple[Meter, list[str]]:
+    said: list[str] = []
+    ticks = iter([0.0, *[seconds] * 9])
+    return Meter(operation=Case(root="x").operation(3), verb=verb, expected=expected, say=said.append, clock=lambda: next(ticks)), said
+
+
+@pytest.mark.parametrize(
+    ("verb", "expected", "work", "line", "share"),
+    [
+        ("reads", 1_500_000, (300_000, 0, 2, 0), "reads 300 k of about 1.5 M rows, 30,000 rows/s, about 40 s left", 0.2),
+        ("reads", 40, (10, 0, 1, 0), "reads 10 of about 40 rows, 1 rows/s, about 30 s left", 0.25),
+        ("reads", 40, (60, 0, 1, 0), "reads 60 of about 40 rows, 6 rows/s, about 0 s left", 0.99),
+        ("reads", 1_500_000, (3, 0, 2, 0), "reads 1.5 M rows, 0 of 2 tasks, 10 s", 0.0),
+        ("reads", 1_000, (0, 1, 4, 0), "reads 250 of about 1,000 rows, 1 of 4 tasks, 25 rows/s, about 30 s left", 0.25),
+        ("reads", 0, (0, 1, 4, 0), "reads 1 of 4 tasks, about 30 s left", 0.25),
+        ("merges", 300_000, (9_000_000, 3, 6, 16), "merges 300 k rows, step 17: 3 of 6 tasks, 10 s", 0.5),
+        ("merges", 1, (0, 0, 0, 0), "merges 1 row, 10 s", 0.0),
+    ],
+)
+def test_a_line_of_progress_says_what_is_known_and_guesses_nothing(
+    verb: str, expected: int, work: tuple[int, int, int, int], line: str, share: float
+) -> None:
+    told, said = meter(verb, expected, 10.0)
+    told.tell(rows=work[0], tasks_done=work[1], tasks=work[2], stages_done=work[3])
+    [shown] = said
+    assert isinstance(shown, ProgressLine)
+    assert (shown, shown.share) == (f"{told.operation.table}: {line}", pytest.approx(share))
+
+
+def test_a_bar_stands_where_the_share_is_known_and_goes_with_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(render, "err", Console(file=terminal, force_terminal=True, width=80, color_system=None))
+    with progress(quiet=False) as say:
+        say(ProgressLine("shop.orders: reads 300 k of about 1.5 M rows, 30,000 rows/s, about 40 s left", 0.5))
+    drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", re.sub(r"\x1b\[[0-9]*[AK]", "\n", terminal.getvalue())).splitlines()
+    assert max(map(len, drawn)) <= 80
+    assert any("━━━━━━" in line for line in drawn)
+    terminal.truncate(0)
+    with progress(quiet=False) as say:
+        say("shop.orders: operation 1 applied")
+    assert "━" not in terminal.getvalue()
+
+
+def test_a_log_has_few_lines_of_progress_and_all_others() -> None:
+    said: list[str] = []
+    now = [0.0]
+    say = sparse(said.append, clock=lambda: now[0], every=15)
+    for second in range(0, 40, 5):
+        now[0] = float(second)
+        say(ProgressLine(f"shop.a: {second} s", 0.1))
+        say(ProgressLine(f"shop.b: {second} s", 0.1))
+    say("shop.a: operation 1 applied")
+    say(ProgressLine("shop.a: 36 s", 0.1))
+    assert said == ["shop.a: 15 s", "shop.b: 15 s", "shop.a: 30 s", "shop.b: 30 s", "shop.a: operation 1 applied"]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_machine_that_has_compiled_nothing_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    for variable in ("CDC_OPS_CACHE", "HOME", "TMPDIR"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    if compiled:
+        (tmp_path / "CDC_OPS_CACHE/kernels/0123456789abcdef").mkdir(parents=True)
+    assert is_uncompiled() is not compiled
+
+
+def test_rows_that_tasks_have_counted_are_seen_while_they_read_and_a_retry_begins_anew() -> None:
+    batches = [pa.RecordBatch.from_pydict({"id": list(range(size))}) for size in (3, 4)]
+    with pulses() as rows:
+        folder = pulse_folder()
+        reading = counted(iter(batches), folder, 0)
+        assert rows() == 0
+        next(reading)
+        assert rows() == 3
+        assert sum(batch.num_rows for batch in counted(iter(batches), folder, 1)) == 7
+        assert rows() == 10
+        next(counted(iter(batches), folder, 1))
+        assert rows() == 6
+    assert not Path(folder).exists()
+    assert pulse_folder() == ""
+    assert [batch.num_rows for batch in counted(iter(batches), folder, 0)] == [3, 4], "a driver that has gone disturbs no task"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "small", "reader", "said"),
+    [
+        (Reader.AUTO, True, Reader.JDBC, "they are few"),
+        (Reader.AUTO, False, Reader.NATIVE, "this happens once on a machine"),
+        (Reader.NATIVE, True, Reader.NATIVE, "this happens once on a machine"),
+    ],
+)
+def test_on_a_new_machine_few_rows_wait_for_no_compilation_and_many_are_told_of_it(
+    monkeypatch: pytest.MonkeyPatch, wanted: Reader, small: bool, reader: Reader, said: str
+) -> None:
+    monkeypatch.setattr(reader_choice, "is_uncompiled", lambda: True)
+    monkeypatch.setattr(reader_choice, "_why_not", lambda *_: "")
+    spark, spec, lines = Mock(), Mock(), list[str]()
+    spark.conf.get.return_value = "local[2]"
+    spec.source.reader, spec.small, spec.step, spec.operations = wanted, small, Step.SYNC, [Mock(slices=("",))]
+    assert reader_choice.chosen_reader(spark, spec, "", lines.append) is reader
+    assert said in lines[0]

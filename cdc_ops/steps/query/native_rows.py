@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc_ops.errors import CdcError, UnforeseenJobError, from_payload
 from cdc_ops.sources.base import NativeColumn, NativeRead
 from cdc_ops.steps.query.logins import Ticket, offer, redeem
+from cdc_ops.steps.query.pulse import counted, pulse_folder
 
 _MARK: Final = "CDC_OPS_TASK_FAILED:"
 _END: Final = ":CDC_OPS_END"
@@ -34,23 +35,24 @@ def task_of(read: NativeRead) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a task needs to read slices: all but the login, for which it has a ticket."""
+    """What a task needs to read slices: all but the login, for which it has a ticket; and where it counts rows, "" for nowhere."""
 
     reader: str
     statements: tuple[str, ...]
     columns: tuple[NativeColumn, ...]
     ticket: Ticket
+    pulse: str = ""
 
     def batches(self, number: int) -> Iterator[Any]:
         """Yields the rows of the slice of that number, as they travel."""
         module, _, name = self.reader.partition(":")
         read_batches = getattr(import_module(module), name)
-        yield from read_batches(redeem(self.ticket), self.statements[number], self.columns)
+        yield from counted(read_batches(redeem(self.ticket), self.statements[number], self.columns), self.pulse, number)
 
 
 def reading_of(read: NativeRead) -> Reading:
     """Returns what the plan carries of a read."""
-    return Reading(reader=read.reader, statements=read.statements, columns=read.columns, ticket=offer(read.url))
+    return Reading(reader=read.reader, statements=read.statements, columns=read.columns, ticket=offer(read.url), pulse=pulse_folder())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

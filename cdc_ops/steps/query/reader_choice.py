@@ -8,6 +8,7 @@ from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.pipeline.pipeline import Reader
+from cdc_ops.decode.kernel_folder import FIRST_TIME, is_uncompiled
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.query.native_rows import why_not_native
@@ -28,6 +29,11 @@ def chosen_reader(spark: SparkSession, spec: JobSpec, url: str, say: Callable[[s
     wanted = spec.source.reader
     if wanted is Reader.JDBC or not any(_reads(spec.step, operation) for operation in spec.operations):
         return Reader.JDBC if wanted is Reader.AUTO else wanted
+    if is_uncompiled() and str(spark.conf.get("spark.master", "") or "").startswith("local"):
+        if wanted is Reader.AUTO and spec.small:
+            say("Rows are read over JDBC: they are few, and the native reader would have to be compiled first.")
+            return Reader.JDBC
+        say(FIRST_TIME)
     why = _why_not(spark, spec, url)
     if not why:
         if wanted is Reader.AUTO:

@@ -1,10 +1,14 @@
 """How far a snapshot is, and what is merged, in words: parts, rows, bytes, time, and what is left at the pace so far. Pure."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.operation.results import Counts
-from cdc_ops.core.text import span_text
+from cdc_ops.core.operation.results import Counts, OperationResult
+from cdc_ops.core.progress import ProgressLine
+from cdc_ops.core.text import plural, span_text
 
 
 @dataclass(slots=True)
@@ -54,10 +58,78 @@ def chunk_line(operation: Operation, pace: Pace) -> str:
     return ", ".join(parts)
 
 
+_ENOUGH: Final = 0.01
+"""The share of the rows from which on what is left can be estimated; less may be what Delta reads of its own log."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """Says how far one operation is, while it reads or merges.
+
+    Args:
+        operation: The operation.
+        verb: What it does, in the third person: `reads` or `merges`.
+        expected: Rows that it is about to read or merge; 0 if nobody knows.
+        say: Receives the lines.
+        clock: Seconds, from any begin on.
+    """
+
+    operation: Operation
+    verb: str
+    expected: int
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    _begun: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begun = self.clock()
+
+    def tell(self, *, rows: int, tasks_done: int, tasks: int, stages_done: int) -> None:
+        """Says how far it is.
+
+        Args:
+            rows: Rows that were read so far, 0 if they are not counted.
+            tasks_done: Tasks of Spark's stages at work that have ended.
+            tasks: All tasks of these stages, 0 if none is at work.
+            stages_done: Stages that have ended.
+        """
+        seconds = max(self.clock() - self._begun, 0.001)
+        share = tasks_done / tasks if tasks else 0.0
+        counted = self.verb == "reads" and self.expected > 0 and rows >= self.expected * _ENOUGH
+        if counted:
+            share = min(rows / self.expected, 0.99)
+        known = counted or (self.verb == "reads" and tasks_done > 0)
+        done = rows if counted else round(self.expected * share)
+        parts = [self._rows(done if known else 0)]
+        if not counted and tasks:
+            step = f"step {stages_done + 1}: " if self.verb == "merges" else ""
+            parts.append(f"{step}{tasks_done:,} of {plural(tasks, 'task')}")
+        if known and done:
+            parts.append(f"{done / seconds:,.0f} rows/s")
+        if known and share:
+            parts.append(f"about {span_text(seconds * (1 - share) / share)} left")
+        else:
+            parts.append(span_text(seconds))
+        self.say(ProgressLine(f"{self.operation.table}: {self.verb} {', '.join(filter(None, parts))}", share))
+
+    def _rows(self, done: int) -> str:
+        if not self.expected:
+            return ""
+        whole = f"{rows_text(self.expected)} row{'s' if self.expected != 1 else ''}"
+        return f"{rows_text(done)} of about {whole}" if done else whole
+
+
 def merge_line(operation: Operation, rows: int) -> str:
     """Says what a MERGE has to do, before it begins: how many landed rows, and into what."""
     into = "a new table" if operation.target.version is None else f"version {operation.target.version}"
     return f"{operation.table}: merges {rows:,} row{'s' if rows != 1 else ''} into {into} at {operation.target.path}"
+
+
+def end_line(operation: Operation, result: OperationResult, seconds: float) -> str:
+    """Says how an operation ended: rows, time, and rows a second."""
+    rows = result.counts.read
+    pace = f", {rows / seconds:,.0f} rows/s" if rows and seconds > 0 else ""
+    return f"{operation.table}: operation {operation.op_seq} {result.outcome}, {rows:,} rows read, {seconds:.1f} s{pace}"
 
 
 def rows_text(rows: int) -> str:

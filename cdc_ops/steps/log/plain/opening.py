@@ -20,6 +20,7 @@ from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.pipeline.archive_config import Decoder
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.decode.kernel_folder import FIRST_TIME, is_uncompiled
 from cdc_ops.errors import ArchiveError
 from cdc_ops.formats.feed.plain import has_plain_format
 from cdc_ops.formats.files.json_lines import by_place
@@ -97,6 +98,8 @@ def open_plain_together(
     if missing := why_not(spark):
         say(f"{first.table}: Spark reads all events, because the compiled decoder cannot run: {missing}")
         return none
+    if is_uncompiled() and str(spark.conf.get("spark.master", "") or "").startswith("local"):
+        say(FIRST_TIME)
     tasks = tuple(_task(one, known) for one in requests)
     found = scanned(spark, tasks, [_files(one.log, number) for number, one in enumerate(requests)], say)
     spec = open_format(requests[0].log.archive.events.format).spec

@@ -1,0 +1,88 @@
+"""How far Spark is with the jobs of one thread: its tasks, and the rows that they have read, asked of Spark's own status store.
+
+Spark counts rows of running tasks with the heartbeat of its executors, every 10 seconds; tasks that have ended are counted at once.
+A Spark Connect server has no such store for its clients: nothing is measured there.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+EVERY: Final = 1.0
+"""Seconds between two looks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What has been seen of the work.
+
+    Args:
+        rows: Rows that its tasks have read so far, 0 if they do not count them.
+        tasks_done: Tasks of the stages at work that have ended.
+        tasks: All tasks of these stages; 0 if none is at work.
+        stages_done: Stages that have ended before.
+    """
+
+    rows: int = 0
+    tasks_done: int = 0
+    tasks: int = 0
+    stages_done: int = 0
+
+
+@contextmanager
+def metered(spark: SparkSession, told: Callable[[Work], None], every: float = EVERY) -> Iterator[None]:
+    """Tells every second what Spark has done of the jobs that this thread starts in the block.
+
+    Args:
+        spark: The session.
+        told: Receives what was seen; called in a thread of its own.
+        every: Seconds between two looks.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        yield
+        return
+    group, ended = f"cdc-ops-{uuid.uuid4().hex[:12]}", threading.Event()
+    context.setLocalProperty("spark.jobGroup.id", group)
+    looking = threading.Thread(target=_look, args=(context, group, told, ended, every), name=f"meter-{group}", daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        looking.join(timeout=5)  # a JVM that hangs must not keep what waits for its end
+        with suppress(Exception):  # the JVM may have died, which the work itself has told
+            context.setLocalProperty("spark.jobGroup.id", None)
+
+
+def _look(context: Any, group: str, told: Callable[[Work], None], ended: threading.Event, every: float) -> None:
+    with suppress(Exception):  # a JVM that ends meanwhile; whatever it is, nothing depends on what is told here
+        tracker, store = context._jsc.statusTracker(), context._jsc.sc().statusStore()
+        while not ended.wait(every):
+            work = _work(tracker, store, group)
+            if work is not None and not ended.is_set():
+                told(work)
+
+
+def _work(tracker: Any, store: Any, group: str) -> Work | None:
+    """Returns what the jobs of a group have done, None if there is none yet."""
+    jobs = tuple(tracker.getJobIdsForGroup(group))
+    stages = {stage for job in jobs if (known := tracker.getJobInfo(job)) is not None for stage in known.stageIds()}
+    if not stages:
+        return None
+    active = stages & set(tracker.getActiveStageIds())
+    rows = done = tasks = ended = 0
+    for stage in sorted(stages):
+        with suppress(Exception):  # a stage that is skipped has no attempt
+            data = store.lastStageAttempt(stage)
+            rows += data.inputRecords()
+            if stage in active:
+                done, tasks = done + data.numCompleteTasks(), tasks + data.numTasks()
+            elif str(data.status()) == "COMPLETE":
+                ended += 1
+    return Work(rows=rows, tasks_done=done, tasks=tasks, stages_done=ended)
