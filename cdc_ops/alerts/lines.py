@@ -19,7 +19,8 @@ class Seen:
     Args:
         overview: State, newest line and lease.
         finished: Its newest line that has come to an end: while a run works, what the one before found still holds. A run of which the
-            line has not ended, and that cannot go on, has come to an end too. A wrong request says nothing of the table.
+            line has not ended, and that cannot go on, has come to an end too. A wrong request says nothing of the table, nor does
+            a run that a person has stopped.
         undecided: A run has come to the table since, and is at work: what it finds is not known.
     """
 
@@ -41,7 +42,7 @@ def see(reader: StateReader, one: TableOverview, is_at_work: Callable[[str], boo
         return Seen(overview=one, finished=None)
     lines, is_newest, undecided = _lines(reader, one, one.last_run), True, False
     for line in lines:
-        if line.wrong_request:
+        if line.wrong_request or line.stopped_by_hand:
             continue
         if line.status.is_good or (_is_over(line, one, unattended, is_newest=is_newest) and not is_at_work(line.run_id)):
             return Seen(overview=one, finished=line, undecided=undecided)

@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from cdc_ops.core.approvals import Asked
 from cdc_ops.core.archive.completeness import MissingEvents
@@ -75,6 +75,13 @@ class RunResult:
     fresh_at: datetime | None = None
     files: int | None = None
     size_bytes: int | None = None
+
+
+CTRL_C: Final = "Ctrl-C"
+"""What a person ends a command by."""
+
+STOPPED: Final = " stopped the run before "
+"""Follows what has ended a run, in the message of a table that it had begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +165,11 @@ class TableRun:
     def notices(self) -> tuple[str, ...]:
         """What is to be said of the run besides its status, most urgent first."""
         return tuple(text for text in (self.messages.alert, self.messages.advice) if text)
+
+    @property
+    def stopped_by_hand(self) -> bool:
+        """True if a person has ended the run by Ctrl-C: whoever did it knows, and it says nothing of the table."""
+        return self.status is TableRunStatus.FAILED and self.messages.message.startswith(f"{CTRL_C}{STOPPED}")
 
     @property
     def waits_for_somebody(self) -> bool:

@@ -23,12 +23,13 @@ from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import WHOLE
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import CdcError, CostRefusedError, RequestError, SourceUnreachableError
+from cdc_ops.errors import CdcError, CostRefusedError, RequestError, SourceUnreachableError, Stopped
 from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.reporting.findings import note_equal, note_failed_run, note_verification
+from cdc_ops.steps.runs.stopped_run import _unfinished
 from cdc_ops.steps.runs.table_groups import record_failure
 from tests.alert_case import ALL, HOOK, Wrong, write_file
 from tests.operations import with_fields
@@ -482,3 +483,18 @@ def test_places_are_those_of_the_local_file_system_each_disk_once(tmp_path: Path
     [found] = rooms_of(places)
     assert (found.names, 0 < found.free < found.size) == (("staging", "ledger"), True)
     assert places_of(pipeline, "postgresql+psycopg://db/ledger")[0].name == "staging"
+
+
+@pytest.mark.parametrize(("by", "kinds_told"), [("Ctrl-C", []), ("SIGTERM", [AlertKind.FAILURE])])
+def test_a_run_that_a_person_has_stopped_is_no_failure_and_ends_none(
+    store: SqlStateStore, pipeline: Pipeline, wrong: Wrong, by: str, kinds_told: list[AlertKind]
+) -> None:
+    config = TableConfig(pipeline="shop", table=ORDERS, settings=TableSettings(), path="/lake/none")
+    context = Context(pipeline=pipeline, store=store, connect=None)  # type: ignore[arg-type]
+    first, second = (str(_unfinished(context, config, Stopped(one))) for one in (by, "Ctrl-C"))
+    wrong.run(ORDERS, run_id="r1")
+    wrong.run(ORDERS, TableRunStatus.FAILED, run_id="r2", message=first)
+    assert kinds(store, pipeline) == kinds_told
+    wrong.run(ORDERS, TableRunStatus.FAILED, run_id="r3", message="The source does not answer.")
+    wrong.run(ORDERS, TableRunStatus.FAILED, run_id="r4", message=second)
+    assert kinds(store, pipeline) == [AlertKind.FAILURE], "what had failed before is not mended by it"

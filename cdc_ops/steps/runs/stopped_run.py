@@ -12,7 +12,7 @@ from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LedgerUnavailableError, RunStoppedError, Stopped
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.table_run import TableRun
+from cdc_ops.state.table_run import STOPPED, TableRun
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.runs.table_groups import TableFailure
@@ -92,7 +92,7 @@ def _unfinished(context: Context, config: TableConfig, stop: Stopped) -> RunStop
     parts = context.store.table_state(config.pipeline, config.table).progress.snapshot
     done = f"{parts.done} of {parts.total} parts of its first load are committed; " if parts is not None and parts.done else ""
     return RunStoppedError(
-        f"{stop.by} stopped the run before {config.table} was committed.",
+        f"{stop.by}{STOPPED}{config.table} was committed.",
         data=f"{done}{'w' if done else 'W'}hat is left is planned, and the next run finishes it.",
         next=f"cdc-ops run --pipeline {config.pipeline}",
     )
@@ -102,7 +102,7 @@ def _kept(config: TableConfig, stop: Stopped, lease: Lease) -> RunStoppedError:
     """Returns the error of a table whose lease runs out by itself."""
     why = "It is not certain that Spark has ended its work on it." if stop.may_commit else "The ledger did not answer any more."
     return RunStoppedError(
-        f"{stop.by} stopped the run before it was known whether {config.table} was committed.",
+        f"{stop.by}{STOPPED}it was known whether {config.table} was committed.",
         held_until=lease.expires_at,
         why=why,
         data=f"It is committed once or not at all. Its lease was not given back: it runs out at {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC.",
