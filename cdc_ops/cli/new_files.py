@@ -2,19 +2,22 @@
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from cdc_ops.errors import ConfigError, RequestError
 
 
-def write_new(files: Mapping[Path, str], *, pipelines: Iterable[Path], environ: Mapping[str, str] | None = None) -> None:
+def write_new(
+    files: Mapping[Path, str], *, pipelines: Iterable[Path], environ: Mapping[str, str] | None = None, private: Collection[Path] = ()
+) -> None:
     """Writes files, and the folders above them.
 
     Args:
         files: Texts by path.
         pipelines: Those that are pipeline files; each is loaded before anything is written.
         environ: Variables that they may name beside those of this process.
+        private: Those that only their owner may read.
 
     Raises:
         RequestError: one exists, or a place cannot be written.
@@ -31,7 +34,8 @@ def write_new(files: Mapping[Path, str], *, pipelines: Iterable[Path], environ: 
     try:
         for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
+            mode = 0o600 if path in private else 0o666
+            with open(path, "x", encoding="utf-8", opener=lambda name, flags, mode=mode: os.open(name, flags, mode)) as file:
                 file.write(text)
     except OSError as error:
         raise RequestError(

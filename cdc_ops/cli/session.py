@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from cdc_ops.steps.context import Context
 
 
+_OFTEN = {"spark.executor.heartbeatInterval": "2s"}
+"""How often running tasks say how many rows they have read: somebody looks at the bar."""
+
 JVM_PATIENCE = 60.0
 """Seconds that a JVM has for its end, in which it may write its classes."""
 
@@ -164,7 +167,7 @@ class LocalSpark:
         if self.pipeline.spark.connect:
             return self._connected()
         from cdc_ops.lake.spark.class_archive import archive_use
-        from cdc_ops.lake.spark.jars import jar_list
+        from cdc_ops.lake.spark.jars import fetch, is_unfilled, jar_list
         from cdc_ops.lake.spark.jvm_log import JvmLog
         from cdc_ops.lake.spark.jvm_options import driver_conf
         from cdc_ops.lake.spark.session import build_session
@@ -180,11 +183,14 @@ class LocalSpark:
             self._log = JvmLog.of_process(settings.logs, secrets=_secrets(self.pipeline.source), echo=echo)
             self.say(f"starting Spark; its log: {self._log.path}")
             folder = self.pipeline.spark.jars or settings.jars
+            if folder and is_unfilled(Path(folder)):
+                self.say(f"fetching the jars of Delta and of the databases' drivers into {folder}: 31 MB; this happens once")
+                fetch(Path(folder))
             jars = jar_list(Path(folder)).split(",") if folder else ()
             if not JvmLog.jvm_runs():
                 LocalSpark._jvm = _Jvm(small=small, archive=archive_use(settings.classes, jars, os.environ, writes=small))
             jvm = driver_conf(chosen, os.environ, small=small, archive=LocalSpark._jvm.archive.options if LocalSpark._jvm else "")
-            conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **jvm, **chosen}
+            conf = {"spark.driver.memory": self.pipeline.spark.driver_memory, **_OFTEN, **jvm, **chosen}
             stopping.ends_with(JvmLog.signal_jvm)
             with stopwatch() as watch, measured(RunPhase.SPARK_START), stopping.kept_handlers():
                 self._spark = build_session(f"cdc-ops {self.pipeline.name}", jars=jars, extra_conf=conf, log=self._log)
@@ -235,7 +241,9 @@ class LocalSpark:
         self._stop()
         if LocalSpark._jvm is not None and LocalSpark._jvm.archive.writes is not None:
             if kind is None:
-                self.say("keeping Spark's classes for later runs on this machine")
+                self.say(
+                    "keeping Spark's classes, so that later runs on this machine start faster; this happens once, and takes some seconds"
+                )
             self._end_jvm(patience=JVM_PATIENCE if kind is None else 0)
 
     def _say_at_work(self, line: str) -> None:

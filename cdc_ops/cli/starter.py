@@ -52,21 +52,28 @@ _EXAMPLES: Final = """\
   # {schema}.countries: {{cursor: []}}                 # no such column: each run compares the whole table
   # {schema}.log_*: {{cursor: id}}                     # rows are only added: a pattern, and an auto-increment column"""
 
-_ENVIRONMENT: Final = """\
+_COPY: Final = """\
 # Copy to .env, which stays out of version control: cdc-ops reads it in its working directory. For other programs: set -a; . ./.env; set +a
+"""
+
+_OWN: Final = """\
+# cdc-ops reads this file in its working directory; it stays out of version control. For other programs: set -a; . ./.env; set +a
+"""
+
+_ENVIRONMENT: Final = """\
 # In user and password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25.
 {variable}='{url}'
 
 CDC_OPS_LAKE="$PWD/data/lake"                      # or s3a://bucket/lake
 CDC_OPS_STAGING="$PWD/data/staging"                # or s3a://bucket/staging
-CDC_OPS_JARS="$PWD/data/jars"                      # filled once by: python -m cdc_ops.lake.spark.jars "$CDC_OPS_JARS"
+CDC_OPS_JARS="$PWD/data/jars"                      # the first run fills it; or: python -m cdc_ops.lake.spark.jars "$CDC_OPS_JARS"
 CDC_OPS_LEDGER="sqlite:///$PWD/data/ledger.db"     # several machines need one on Postgres or MySQL
 CDC_OPS_PIPELINES="$PWD/dags/pipelines"
 """
 
 _PORTS: Final = {SourceKind.MYSQL: 3306, SourceKind.MARIADB: 3306, SourceKind.POSTGRES: 5432}
 
-IGNORED: Final = (".env", "data/")
+IGNORED: Final = (".env", ".venv/", "data/")
 """What stays out of version control."""
 
 
@@ -95,9 +102,21 @@ def starter_files(
     return {
         folder / "dags" / "cdc_pipelines.py": DAGS,
         pipeline_path(folder, name): _PIPELINE.format(**parts),
-        folder / ".env.example": _ENVIRONMENT.format(**parts),
+        folder / ".env.example": _COPY + _ENVIRONMENT.format(**parts),
         folder / ".gitignore": "".join(f"{line}\n" for line in IGNORED),
     }
+
+
+def environment_file(name: str, url: ConnectionUrl | None) -> str:
+    """Returns the text of `.env` for a source that has answered.
+
+    Args:
+        name: The pipeline's name.
+        url: The source with its password; None leaves the connection to the variable that is set already.
+    """
+    variable = variable_name(connection_id(name))
+    text = _OWN + _ENVIRONMENT.format(variable=variable, url=url.render() if url else "")
+    return text if url else text.replace(f"{variable}=''", f"# {variable} is set elsewhere")
 
 
 def connection_id(name: str) -> str:

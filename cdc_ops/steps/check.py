@@ -30,7 +30,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LedgerUnavailableError, SourceTableError, StateError
-from cdc_ops.lake.spark.jars import DEFAULT, S3A, Coordinate
+from cdc_ops.lake.spark.jars import DEFAULT, S3A, Coordinate, is_unfilled
 from cdc_ops.lake.spark.probes import SUPPORTED_JAVA, broken_jars, java_version, probe_folder, probe_server
 from cdc_ops.sources.base import Source
 from cdc_ops.state.health import ledger_health
@@ -252,6 +252,10 @@ def _jars(around: Surroundings, pipeline: Pipeline) -> Iterator[Finding]:
             "no folder: Spark resolves them at every start, which takes seconds and a network, and s3a:// is not among them",
             "python -m cdc_ops.lake.spark.jars FOLDER, and set CDC_OPS_JARS to it.",
         )
+        return
+    if is_unfilled(folder):
+        seen = f"{folder} is empty: 'cdc-ops run' fills it once, 31 MB; a run in Airflow does not"
+        yield warning("jars", seen, f"At once: python -m cdc_ops.lake.spark.jars {folder}")
         return
     on_s3 = any(one.startswith(("s3a:", "s3:")) for one in (pipeline.target.root, pipeline.target.staging, pipeline.archive.url))
     needed = broken_jars(folder, _needed(on_s3))

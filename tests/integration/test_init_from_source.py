@@ -68,7 +68,34 @@ def test_each_table_has_its_entry_and_what_needs_a_decision_is_a_comment(
     assert pipeline.source.kind.value == ("postgres" if url.scheme == "postgresql" else "mariadb")
     written = "".join(path.read_text() for path in (tmp_path / "new").rglob("*") if path.is_file())
     assert "PASSWORD@" in written
+    own = tmp_path / "new/.env"
+    assert "# CDC_OPS_CONN_SHOP_DB is set elsewhere\n" in own.read_text(), "a variable has it already"
+    assert own.stat().st_mode & 0o777 == 0o600
     assert f":{url.password}@" not in written
+
+
+def test_the_password_that_is_asked_for_is_kept_where_only_its_owner_reads_it_and_the_next_commands_need_no_more(
+    url: ConnectionUrl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CONN_SHOP_DB", "LAKE", "STAGING", "JARS", "LEDGER", "PIPELINES"):  # commands set them by the file
+        monkeypatch.setenv(f"CDC_OPS_{name}", "")
+        monkeypatch.delenv(f"CDC_OPS_{name}")
+    monkeypatch.setenv("CDC_OPS_ENV_FILE", "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cdc_ops.cli.commands.setup.init.has_terminal", lambda: True)
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: url.password)
+    made = CliRunner().invoke(app, ["init", "--url", str(url).replace(":***@", "@")])
+    assert made.exit_code == 0, made.output
+    assert url.password not in made.output
+    assert (tmp_path / ".env").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and url.render() in path.read_text()] == [".env"]
+    kept = (tmp_path / ".env").read_text()
+    planned = CliRunner().invoke(app, ["plan"])
+    assert planned.exit_code == 0, planned.output
+    monkeypatch.setenv("CDC_OPS_CONN_SHOP_DB", url.render())
+    again = init(tmp_path / "two", str(url).replace(":***@", "@"))
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / ".env").read_text() == kept
 
 
 def test_a_source_that_refuses_or_has_no_table_leaves_no_file(url: ConnectionUrl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

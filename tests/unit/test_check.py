@@ -87,6 +87,14 @@ def test_a_wrong_variable_and_an_unwritable_target_are_told_together(folder: Pat
     assert found["staging"]["verdict"] == "ok"
 
 
+def test_a_folder_that_nobody_has_filled_is_filled_by_the_first_run_and_no_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_OPS_JARS", str(folder / "data/jars"))
+    told = check()[1]["jars"]
+    assert (told["verdict"], "'cdc-ops run' fills it once, 31 MB" in told["seen"]) == ("warning", True)
+    assert told["next"] == f"At once: python -m cdc_ops.lake.spark.jars {folder / 'data/jars'}"
+    assert not (folder / "data").exists()
+
+
 def test_jars_that_are_missing_or_cut_off_fail_the_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = folder / "jars"
     jars.mkdir()

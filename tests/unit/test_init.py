@@ -79,7 +79,7 @@ def test_a_repository_keeps_its_gitignore_and_is_told_what_belongs_in_it(tmp_pat
     assert made.exit_code == 0, made.output
     assert (tmp_path / ".gitignore").read_text() == "*.pyc\ndata/\n"
     assert (tmp_path / "dags/pipelines/shop.yaml").exists()
-    assert f"kept  {tmp_path / '.gitignore'}: add .env to it, .env has the password" in made.output
+    assert f"kept  {tmp_path / '.gitignore'}: add .env and .venv/ to it, .env has the password" in made.output
     assert "wrote " + str(tmp_path / ".gitignore") not in made.output
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in looking (80 and 120 columns): the answer is read, its `next:` is followed, and helps."""
+"""Mistakes about ledger, archive and looks, typed at 80 and 120 columns: the answer is read, its `next:` is followed, and helps."""
 
 import socket
 import sqlite3

@@ -145,6 +145,14 @@ def fetch(folder: Path, coordinates: Iterable[Coordinate] = DEFAULT) -> list[Pat
     return [folder / one.file_name for one in wanted]
 
 
+def is_unfilled(folder: Path) -> bool:
+    """True for a folder that is not there yet, or is empty: nobody has fetched jars into it, and nothing else is kept in it."""
+    try:
+        return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    except OSError:
+        return False
+
+
 def jar_list(folder: Path) -> str:
     """Names the folder's jars the way Spark's setting `spark.jars` wants them: absolute, comma separated, in a stable order.
 

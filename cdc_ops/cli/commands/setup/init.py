@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -13,10 +12,11 @@ import typer
 from rich.markup import escape
 
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
+from cdc_ops.cli.confirmation import has_terminal
 from cdc_ops.cli.new_files import write_new
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
-from cdc_ops.cli.starter import IGNORED, connection_id, pipeline_path, starter_files
+from cdc_ops.cli.starter import IGNORED, connection_id, environment_file, pipeline_path, starter_files
 from cdc_ops.config.secret_files import secret_value
 from cdc_ops.core.pipeline.connections import ConnectionUrl, variable_name
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
@@ -48,16 +48,21 @@ def init(
     """Write a new project: a pipeline file with comments, the DAG file for Airflow, and the variables as an example.
 
     Nothing that exists is written over; a .gitignore that is there stays, and what belongs in it is said. With --url it looks at the
-    source, and writes an entry for each table: keys, a column that may tell what has changed, and size.
+    source, and writes an entry for each table: keys, a column that may tell what has changed, and size; and the file .env, with the
+    password if it was asked for, which only you can read.
     """
     with guarded(as_json):
-        address = source_url(url, name) if url else None
+        address, typed = source_url(url, name) if url else (None, False)
         found = _tables(address, name) if address else []
         files = starter_files(folder, name, _KINDS_OF_SCHEMES[address.scheme] if address else _kind(kind), found, address)
+        own = folder / ".env"
+        if address and not own.exists():
+            files[own] = environment_file(name, address if typed else None)
         missing = _missing_lines(folder / ".gitignore")
         if missing is not None:
             del files[folder / ".gitignore"]
-        write_new(files, pipelines=[pipeline_path(folder, name)], environ={"CDC_OPS_LAKE": "/lake", "CDC_OPS_STAGING": "/staging"})
+        environ = {"CDC_OPS_LAKE": "/lake", "CDC_OPS_STAGING": "/staging"}
+        write_new(files, pipelines=[pipeline_path(folder, name)], environ=environ, private=[own])
     if as_json:
         tables = [one.data() for one in found]
         written = [str(path) for path in files]
@@ -65,12 +70,15 @@ def init(
         return
     if found:
         _print_tables(found)
-    for line in (*_written(folder, files, missing), *_next_steps(folder, name)):
+    for line in (*_written(folder, files, missing), *_next_steps(folder, name, ready=own in files)):
         render.out.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
-def source_url(text: str, name: str) -> ConnectionUrl:
+def source_url(text: str, name: str) -> tuple[ConnectionUrl, bool]:
     """Returns the URL of a source with its password: that of the connection's variable, else what a person at the terminal types.
+
+    Returns:
+        The URL, and whether it is to be kept: no variable has it.
 
     Raises:
         ConfigError: it cannot be read.
@@ -90,12 +98,12 @@ def source_url(text: str, name: str) -> ConnectionUrl:
     if text := secret_value(variable, os.environ):
         known = ConnectionUrl.parse(text)
         if (known.host, known.default_port, known.user) == (url.host, url.default_port, url.user):
-            return replace(url, password=known.password)
-    if sys.stdin.isatty():
+            return replace(url, password=known.password), False
+    if has_terminal():
         question = f"Password of {url.user or 'the user'} at {url.host}"
         secret = typer.prompt(question, default="", show_default=False, hide_input=True, err=True)
-        return replace(url, password=secret)
-    return url
+        return replace(url, password=secret), True
+    return url, True
 
 
 def _tables(url: ConnectionUrl, name: str) -> "list[FoundTable]":
@@ -164,21 +172,28 @@ def _written(folder: Path, files: dict[Path, str], missing: list[str] | None) ->
     return lines
 
 
-def _next_steps(folder: Path, name: str) -> list[str]:
+def _next_steps(folder: Path, name: str, *, ready: bool) -> list[str]:
+    """Returns what is to be done; `ready` says that the tables and the variables are those of a source that has answered."""
+    file = f"dags/pipelines/{name}.yaml"
+    begin = (
+        [(file, "read it: which tables, and which column tells what has changed")]
+        if ready
+        else [("cp .env.example .env", "give the connection its URL"), (f"edit {file}", "your tables and their cursors")]
+    )
     steps = (
         *([(f"cd {shlex.quote(str(folder))}", "")] if folder != Path() else []),
-        ("cp .env.example .env", "cdc-ops reads it here; give the connection its URL"),
-        (f"edit dags/pipelines/{name}.yaml", "your tables and their cursors"),
-        ("python -m cdc_ops.lake.spark.jars data/jars", "once, 31 MB: CDC_OPS_JARS"),
-        ("cdc-ops validate", "the file alone"),
+        *begin,
         (f"cdc-ops check {name}", "what a run needs"),
-        (f"cdc-ops run {name} --limit 100", "first rows, into a folder of their own"),
-        (f"cdc-ops run {name}", "all tables; again for what has changed since"),
+        (f"cdc-ops run {name} --limit 100", "a trial, into a folder of its own"),
+        (f"cdc-ops run {name}", "all rows; again for what has changed"),
+        (f"cdc-ops verify {name}", "source against lake, row by row"),
     )
+    width = max((len(command) for command, _ in steps), default=0) + 3
     return [
         "",
         "next",
-        *(f"  {command:<52}{f'# {what}' if what else ''}".rstrip() for command, what in steps),
+        *(f"  {command:<{width}}{f'# {what}' if what else ''}".rstrip() for command, what in steps),
         "",
-        "In Airflow: put dags/ into the DAGs folder, set the same variables for its processes, and add the connections (docs/install.md).",
+        "In Airflow: put dags/ into the DAGs folder, set the same variables for its",
+        "processes, and add the connections: cdc-ops docs install",
     ]
