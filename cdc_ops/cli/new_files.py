@@ -34,8 +34,7 @@ def write_new(
     try:
         for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            mode = 0o600 if path in private else 0o666
-            with open(path, "x", encoding="utf-8", opener=lambda name, flags, mode=mode: os.open(name, flags, mode)) as file:
+            with open(path, "x", encoding="utf-8", opener=_private if path in private else None) as file:
                 file.write(text)
     except OSError as error:
         raise RequestError(
@@ -44,6 +43,10 @@ def write_new(
             data="Files that were written before it stay.",
             next="Choose another folder, or correct its permissions.",
         ) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _check(path: Path, text: str, environ: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ ROWS = 400_000
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("reader", ["jdbc", "native"])
 def test_a_first_load_is_seen_at_80_columns_and_is_plain_lines_elsewhere(
     mariadb: MariaDBServer, tmp_path: Path, jar_folder: Path, reader: str
