@@ -116,7 +116,7 @@ def environment_file(name: str, url: ConnectionUrl | None) -> str:
     """
     variable = variable_name(connection_id(name))
     text = _OWN + _ENVIRONMENT.format(variable=variable, url=url.render() if url else "")
-    return text if url else text.replace(f"{variable}=''", f"# {variable} is set elsewhere")
+    return text if url else text.replace(f"{variable}=''", f"# {variable} was set already when this file was written")
 
 
 def connection_id(name: str) -> str:

@@ -69,7 +69,7 @@ def test_each_table_has_its_entry_and_what_needs_a_decision_is_a_comment(
     written = "".join(path.read_text() for path in (tmp_path / "new").rglob("*") if path.is_file())
     assert "PASSWORD@" in written
     own = tmp_path / "new/.env"
-    assert "# CDC_OPS_CONN_SHOP_DB is set elsewhere\n" in own.read_text(), "a variable has it already"
+    assert "# CDC_OPS_CONN_SHOP_DB was set already when this file was written\n" in own.read_text(), "a variable has it already"
     assert own.stat().st_mode & 0o777 == 0o600
     assert f":{url.password}@" not in written
 
