@@ -82,9 +82,11 @@ def _schedules(dag_ids: set[str]) -> dict[str, PipelineInfo]:
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
+    from sqlalchemy.orm import selectinload
 
     with create_session() as session:
-        models = session.scalars(select(DagModel).where(DagModel.dag_id.in_(dag_ids))).all() if dag_ids else []
+        wanted = select(DagModel).where(DagModel.dag_id.in_(dag_ids)).options(selectinload(DagModel.tags))
+        models = session.scalars(wanted).all() if dag_ids else []
         known = {model.dag_id: _info(model) for model in models}
         reconciling = {model.dag_id for model in models if model.allowed_run_types and not _is_declared(model)}
     pipelines = map(pipeline_of, sorted(dag_ids - reconciling))
