@@ -1,8 +1,8 @@
 """Asset events: what a DAG that follows a table is told. One per table that committed, through an alias of the pipeline.
 
 An outlet that is known when the DAG is parsed would get an event from every run, also for tables that are idle or failed; an alias
-gets those that are added. A consumer schedules on `Asset.ref(name=...)`, or on the alias for any table of the pipeline. Airflow's asset
-graph leads from the DAG over the alias to the table.
+gets those that are added. A consumer schedules on the same `Asset(name, uri)`, or on the alias for any table of the
+pipeline (docs/changes.md). Airflow's asset graph leads from the DAG over the alias to the table.
 """
 
 from collections.abc import Iterable

@@ -146,11 +146,9 @@ def broken_file(pipeline: str, error: ConfigError) -> Condition:
         pipeline: Its name, as far as it can be made out.
         error: What is wrong with the file.
     """
-    texts = _texts(str(error))
-    return Condition(
-        subject=Subject(pipeline=pipeline, table=None, kind=AlertKind.PIPELINE_FILE),
-        **{**texts, "data": f"The tables of {pipeline} are not updated as long as the file is as it is; nothing else happens to them."},
-    )
+    data = f"The tables of {pipeline} are not updated as long as the file is as it is; nothing else happens to them."
+    subject = Subject(pipeline=pipeline, table=None, kind=AlertKind.PIPELINE_FILE)
+    return Condition(subject=subject, **_texts(str(error)) | {"data": data}, since=None)
 
 
 def no_run(first: Finding, until: datetime) -> Condition:

@@ -353,6 +353,20 @@ def test_a_mail_has_the_first_line_as_its_subject_and_the_rest_as_plain_text(
     ]
 
 
+def test_a_long_subject_of_a_mail_begins_on_the_line_of_its_header(
+    store: SqlStateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that fits on a line, but not behind the name of its header, would arrive with a blank before it."""
+    write_file(tmp_path, MAIL)
+    table = TableName(schema="shop", name="t" * 45)
+    Wrong(store).run(table, TableRunStatus.FAILED, message="No such table.")
+    with mail_server() as box:
+        monkeypatch.setenv("CDC_OPS_CONN_MAIL_SERVER", f"smtp://127.0.0.1:{box.port}")
+        assert command("--notify").exit_code == 5
+    [mail] = box.mails
+    assert mail["Subject"] == f"[cdc-ops] shop: {table} failed"
+
+
 def test_a_password_is_not_sent_to_a_mail_server_without_encryption(
     store: SqlStateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
