@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from cdc_ops.dev.processes import ServerProcess, free_port
+from cdc_ops.dev.processes import PID_FILE, ServerProcess, free_port
 
 PATIENCE = 400.0
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
@@ -49,6 +50,7 @@ class LiveAirflow:
         self.address = f"http://127.0.0.1:{self.port}"
         self.passwords: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
+        self._commands: dict[str, list[str]] = {}
         self._settings = {
             "AIRFLOW_HOME": str(folder),
             "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
@@ -76,9 +78,10 @@ class LiveAirflow:
             "triggerer": ["--skip-serve-logs"],
         }
         told = ["env", *(f"{name}={value}" for name, value in self._settings.items()), AIRFLOW]
+        self._commands = {name: [*told, name, *arguments.get(name, [])] for name in self._processes}
         try:
             for name, process in self._processes.items():
-                process.start([*told, name, *arguments.get(name, [])])
+                process.start(self._commands[name])
             self.wait_until(lambda: self.log_in() and self.call("GET", "/monitor/health"), "the API server answers")
         except BaseException:
             self.__exit__()
@@ -88,6 +91,13 @@ class LiveAirflow:
     def __exit__(self, *_: object) -> None:
         for process in reversed(self._processes.values()):
             process.stop()
+
+    def killed(self, name: str) -> None:
+        """Kills one of Airflow's processes, as the memory killer does, and starts it again."""
+        pid = int((self.folder / name / PID_FILE).read_text())
+        os.kill(pid, signal.SIGKILL)
+        self._processes[name].stop()
+        self._processes[name].start(self._commands[name])
 
     def log_in(self) -> bool:
         """True once somebody could log in: Airflow makes the file of passwords first, and then writes it and opens its port."""
