@@ -85,7 +85,7 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         RunStopped: the process was told to end; the run's leases were given back, but for those of tables that `execute` may still commit.
     """
     found = discover_all(context, source, request)
-    note_pipeline_file(context, request)
+    note_pipeline_file(context.store, context.pipeline, request.run_id)
     run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
     looked = look_at(context, source, request, found.tables)
     run.take(looked.idle)
