@@ -135,7 +135,7 @@ def _discover(pipeline: Pipeline, context: Any) -> list[list[str]]:
         for text in found.warnings:
             log.warning(text)
         if not request.dry_run:
-            note_pipeline_file(here.context, request)
+            note_pipeline_file(here.context.store, here.context.pipeline, request.run_id)
             for gap in accept_gaps(here.context.store, pipeline.name, request, triggered_by(context)):
                 log.info("%s: the events of %s are given up: %s", gap.table, gap.gap, request.why)
         preflight(pipeline)

@@ -12,10 +12,8 @@ from fastapi.testclient import TestClient
 
 from cdc_ops.config.loading import load_pipeline, shown_file
 from cdc_ops.config.reading.shown_text import shown_text
-from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.state.pipeline_files import PipelineVersion
 from cdc_ops.state.sql import open_reader, open_store
-from cdc_ops.steps.context import Context
 from cdc_ops.steps.reporting.pipeline_file import note_pipeline_file
 from cdc_ops.web.app import create_app
 from cdc_ops.web.pages import VERSIONS
@@ -65,8 +63,7 @@ def test_a_run_keeps_the_file_that_it_works_by_and_its_variables_by_name(tmp_pat
         for run_id, text in (("r1", FILE), ("r2", FILE), ("r3", FILE.replace("cursor: id}", "cursor: changed_at}"))):
             file.write_text(text)
             pipeline = load_pipeline(file, {"LAKE": f"/of-{run_id}"})
-            context = Context(pipeline=pipeline, store=store, connect=None)  # type: ignore[arg-type]
-            note_pipeline_file(context, RunRequest(run_id=run_id, trigger="cli", holder=run_id))
+            note_pipeline_file(store, pipeline, run_id)
         assert shown_file(replace(pipeline, origin="")) == shown_file(replace(pipeline, name="another")) == ""
         newest, first = store.pipeline_versions("shop")
     assert (first.run_id, newest.run_id) == ("r1", "r3")
