@@ -29,6 +29,7 @@ from tests.stores import at
 from tests.world import ORDERS, World
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 ITEMS = ORDERS.replace("orders", "items")
 
 
@@ -139,36 +140,42 @@ def assert_the_next_run_finishes(world: World, *tables: str) -> None:
         assert commits == list(range(1, len(commits) + 1))
 
 
-def test_ctrl_c_in_a_first_load_says_what_was_committed_and_gives_the_leases_back(world: World, jar_folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+def test_a_signal_in_a_first_load_says_what_was_committed_and_gives_the_leases_back(
+    world: World, jar_folder: Path, number: signal.Signals
+) -> None:
     world.sql(ITEMS, "INSERT INTO items (customer, amount) VALUES ('i', 1)")
     with started(world, jar_folder, "run", "--pipeline", "shop", tables="*") as command:
         command.wait_for(lambda: "starting Spark" in command.told)
         with locked(world, "orders") as waits:
             command.wait_for(lambda: list(at(world.path("items")).glob("_delta_log/*1.json")) and waits())
             assert [lease.table.name for lease in leases(world)] == ["items", "orders"]
-            command.stop(signal.SIGINT)
-    db = world.schema
+            command.stop(number)
+    db, by = world.schema, WORDS[number]
     assert command.told.splitlines()[-2:] == [
-        f"Stopped by Ctrl-C: {db}.items was committed; {db}.orders was not: what is left is planned, and the next run finishes it.",
+        f"Stopped by {by}: {db}.items was committed; {db}.orders was not: what is left is planned, and the next run finishes it.",
         "Next: cdc-ops run --pipeline shop",
     ]
     with open_reader(world.ledger) as ledger:
         lines = {run.table.name: run for run in ledger.table_runs("shop")}
     assert {name: run.status for name, run in lines.items()} == {"items": TableRunStatus.COMMITTED, "orders": TableRunStatus.FAILED}
-    assert f"Ctrl-C stopped the run before {db}.orders was committed." in lines["orders"].messages.message
+    assert f"{by} stopped the run before {db}.orders was committed." in lines["orders"].messages.message
     assert_the_next_run_finishes(world, "orders", "items")
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("number", CODES)
 @pytest.mark.parametrize("moment", [landing_has_begun, merge_is_next])
-def test_sigterm_in_an_increment_leaves_one_document_and_no_lease(world: World, jar_folder: Path, moment: Callable[[World], bool]) -> None:
+def test_a_signal_in_an_increment_leaves_one_document_and_no_lease(
+    world: World, jar_folder: Path, moment: Callable[[World], bool], number: signal.Signals
+) -> None:
     assert not world.run().failures
     world.sql("INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_60000", "UPDATE orders SET amount = 1")
     with started(world, jar_folder, "run", "--json") as command:
         command.wait_for(lambda: moment(world))
-        command.stop(signal.SIGTERM)
+        command.stop(number)
     report = json.loads(command.out)["shop"]
-    stopped = {"by": "SIGTERM", "not_begun": [], "pipelines_not_begun": [], "next": "cdc-ops run --json"}
+    stopped = {"by": WORDS[number], "not_begun": [], "pipelines_not_begun": [], "next": "cdc-ops run --json"}
     assert report["stopped"] == stopped
     if report["failures"]:  # a signal in the middle of the merge may come behind its commit
         assert [failure["error"] for failure in report["failures"]] == ["RunStoppedError"]
@@ -190,13 +197,14 @@ def test_a_signal_ends_a_plan_that_waits_for_the_source(
 
 
 @pytest.mark.long
-def test_ctrl_c_ends_a_comparison_of_source_and_lake(world: World, jar_folder: Path) -> None:
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_ends_a_comparison_of_source_and_lake(world: World, jar_folder: Path, number: signal.Signals) -> None:
     assert not world.run().failures
     with started(world, jar_folder, "verify", "--json") as command:
         command.wait_for(lambda: java_children(command.process.pid))
         with locked(world, "orders") as waits:
             command.wait_for(waits)
-            command.stop(signal.SIGINT)
+            command.stop(number)
     error = json.loads(command.out)["error"]
     assert (error["data"], error["next"]) == ("0 tables were compared before. No table was changed.", "cdc-ops verify --json")
     assert_the_next_run_finishes(world, "orders")
@@ -204,7 +212,8 @@ def test_ctrl_c_ends_a_comparison_of_source_and_lake(world: World, jar_folder: P
 
 @pytest.mark.long
 @pytest.mark.local_store
-def test_ctrl_c_ends_the_archiver_and_leaves_whole_files_only(world: World, jar_folder: Path) -> None:
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_ends_the_archiver_and_leaves_whole_files_only(world: World, jar_folder: Path, number: signal.Signals) -> None:
     world.sql("INSERT INTO orders (customer, amount) SELECT REPEAT('x', 40), seq FROM seq_1_to_400000")
     world.server.execute("FLUSH BINARY LOGS")
     archive = world.folder / "archive"
@@ -214,7 +223,7 @@ def test_ctrl_c_ends_the_archiver_and_leaves_whole_files_only(world: World, jar_
     file.write_text(f"{file.read_text()}archive: {{url: {archive}, layout: binlog, copy: {{connection: shop_db, server: db1}}}}\n")
     command = Command(world, variables, "archive", "--pipeline", "shop", "--json")
     command.wait_for(lambda: list(archive.rglob(".*.tmp")))
-    command.stop(signal.SIGINT)
+    command.stop(number)
     error = json.loads(command.out)["error"]
     assert (error["error"], error["next"]) == ("RunStoppedError", "cdc-ops archive --pipeline shop --json")
     assert list(archive.rglob(".*.tmp")) == []
