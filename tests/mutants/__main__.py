@@ -5,7 +5,7 @@
     python -m tests.mutants --without-servers      those whose tests are unit tests
     python -m tests.mutants --only NAME ...        some
     python -m tests.mutants --promise 4            those of one promise
-    python -m tests.mutants --write-docs           runs nothing; writes the table in docs/guarantees.md
+    python -m tests.mutants --write-docs           runs nothing; writes the table in tests/mutants/README.md
 
 All edits are made in copies of the repository. The tests pass unbroken first, else the mechanism is not tried.
 """
@@ -47,7 +47,7 @@ def _chosen() -> tuple[list[Mechanism], argparse.Namespace]:
     parser.add_argument("--without-spark", action="store_true", help="leave out those whose tests need a JVM")
     parser.add_argument("--without-servers", action="store_true", help="only those whose tests are unit tests")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--write-docs", action="store_true", help="only write the table in docs/guarantees.md")
+    parser.add_argument("--write-docs", action="store_true", help="only write the table in tests/mutants/README.md")
     options = parser.parse_args()
     chosen = [
         one

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = ROOT / "docs" / "guarantees.md"
+PROMISES_PAGE: Final = ROOT / "docs" / "guarantees.md"
+PAGE: Final = Path(__file__).with_name("README.md")
 BEGIN: Final = "<!-- Generated: python -m tests.mutants --write-docs -->"
 END: Final = "<!-- End of what is generated. -->"
 
@@ -131,12 +132,12 @@ def _inherited(file: Path, base: ast.expr) -> Iterable[str]:
 
 
 def markdown(table: Iterable[Mechanism]) -> str:
-    """Returns the part of docs/guarantees.md that is made from the table."""
+    """Returns the part of README.md beside this file that is made from the table."""
     rows = list(table)
-    titles = {line[3:].partition(".")[0]: line[3:] for line in PAGE.read_text("utf-8").splitlines() if line.startswith("## ")}
+    titles = {line[3:].partition(".")[0]: line[3:] for line in PROMISES_PAGE.read_text("utf-8").splitlines() if line.startswith("## ")}
     lines = [BEGIN, ""]
     for promise in sorted({row.promise for row in rows}):
-        lines += [f"### {titles[str(promise)]}", "", "| mechanism | broken how | test that notices |", "|---|---|---|"]
+        lines += [f"## {titles[str(promise)]}", "", "| mechanism | broken how | test that notices |", "|---|---|---|"]
         for row in rows:
             if row.promise == promise:
                 tests = ", ".join(f"`{test.partition('[')[0]}`" for test in row.tests)

@@ -43,7 +43,7 @@ def test_names_are_unique_and_every_promise_has_mechanisms() -> None:
     assert {one.promise for one in TABLE} == set(PROMISES)
 
 
-def test_the_page_of_guarantees_shows_the_table() -> None:
+def test_the_page_of_mutants_shows_the_table() -> None:
     page = PAGE.read_text("utf-8")
     assert page == with_table(page, TABLE), "run: python -m tests.mutants --write-docs"
 
