@@ -135,7 +135,10 @@ def test_rows_that_another_server_or_table_keeps_are_followed_by_no_bound(postgr
         "CREATE SERVER far FOREIGN DATA WRAPPER dummy",
         "CREATE TABLE parted (id int, updated_at timestamptz NOT NULL) PARTITION BY RANGE (id)",
         "CREATE FOREIGN TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (10) SERVER far",
+        "CREATE FOREIGN TABLE lone (id int) SERVER far",
     )
+    assert "lone is a foreign table" in foreign.refusal("lone")
+    assert "Copy it from the server that has its rows." in foreign.refusal("lone")
     refused = foreign.refusal("parted", cursor=("updated_at",), keys=("id",))
     assert "another server (foreign tables among its partitions: parted_1)" in refused
     union = Tables(

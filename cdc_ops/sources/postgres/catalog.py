@@ -228,12 +228,7 @@ class PostgresCatalog:
         if not rows or not rows[0]["readable"]:
             raise missing_table(self._session, self._dialect, table, self.tables())
         if rows[0]["kind"] not in _TABLE_KINDS:
-            raise SourceTableError(
-                f"{table} is a {_KIND_NAMES[rows[0]['kind']]}, not a table.",
-                why="It has no key, and its changes leave no trace.",
-                data=NOTHING,
-                next="Copy its base tables.",
-            )
+            raise _no_table(table, rows[0]["kind"])
         return rows[0]
 
     def expression_indexes(self, table: TableName) -> tuple[str, ...]:
@@ -332,3 +327,15 @@ def _check_case(table: TableName, rows: list[Row]) -> None:
                 data=NOTHING,
                 next="Rename one of them, or exclude both with 'except_column_list'.",
             )
+
+
+def _no_table(table: TableName, kind: str) -> SourceTableError:
+    """Returns the error for what only looks like a table."""
+    if kind == "f":
+        why, instead = (
+            "Its rows are on another server, whose transactions this one does not see.",
+            "Copy it from the server that has its rows.",
+        )
+    else:
+        why, instead = "It has no key, and its changes leave no trace.", "Copy its base tables."
+    return SourceTableError(f"{table} is a {_KIND_NAMES[kind]}, not a table.", why=why, data=NOTHING, next=instead)
