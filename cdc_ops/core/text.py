@@ -93,6 +93,15 @@ def joined(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
+def some_of(names: Sequence[str], most: int = 3) -> str:
+    """Returns the first of many names, and how many more there are; all of them if they are few.
+
+    >>> some_of(["a", "b"]), some_of(["a", "b", "c", "d", "e"])
+    ('a, b', 'a, b, c and 2 more')
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
 def minute_text(instant: datetime) -> str:
     """Returns an instant of UTC to the minute.
 

@@ -29,6 +29,7 @@ from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.text import some_of
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LedgerUnavailableError, SourceTableError, StateError
 from cdc_ops.lake.spark.jars import DEFAULT, S3A, Coordinate, is_unfilled
 from cdc_ops.lake.spark.probes import SUPPORTED_JAVA, broken_jars, java_version, probe_folder, probe_server
@@ -45,7 +46,6 @@ CLOCKS_APART: Final = 5.0
 
 _DEPTH: Final = 20
 _FLUSH: Final = ", and close the newest"
-_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,10 +203,10 @@ def _tables(around: Surroundings, pipeline: Pipeline, source: Source, tried: lis
         yield from found
         fine += () if found else (name,)
     if fine:
-        yield ok("tables", f"{_listed(fine)}: may be read; keys, cursors and indexes are as they should be")
+        yield ok("tables", f"{some_of(fine)}: may be read; keys, cursors and indexes are as they should be")
     compared = [str(one.table) for one in configs if not one.settings.load.cursor and one.settings.method is Method.QUERY]
     if compared:
-        yield ok("no cursor", f"{_listed(compared)}: each run compares the whole table with the source")
+        yield ok("no cursor", f"{some_of(compared)}: each run compares the whole table with the source")
 
 
 def _missing(around: Surroundings, pipeline: Pipeline, there: tuple[TableName, ...]) -> Iterator[Finding]:
@@ -240,10 +240,6 @@ def _table(pipeline: Pipeline, source: Source, config: TableConfig) -> Iterator[
         yield warning(str(config.table), f"{seen}{mark}".strip().rstrip(".:"), statement) if mark else warning(str(config.table), text)
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
-
-
 def _jars(around: Surroundings, pipeline: Pipeline) -> Iterator[Finding]:
     folder = Path(pipeline.spark.jars) if pipeline.spark.jars else around.jars
     if folder is None:
@@ -260,9 +256,8 @@ def _jars(around: Surroundings, pipeline: Pipeline) -> Iterator[Finding]:
     on_s3 = any(one.startswith(("s3a:", "s3:")) for one in (pipeline.target.root, pipeline.target.staging, pipeline.archive.url))
     needed = broken_jars(folder, _needed(on_s3))
     if needed:
-        more = f" and {len(needed) - _SHOWN} more" if len(needed) > _SHOWN else ""
         raise EnvironmentSetupError(
-            f"Jars are missing in {folder}, or not whole: {', '.join(needed[:_SHOWN])}{more}",
+            f"Jars are missing in {folder}, or not whole: {some_of(needed)}",
             why="They were never fetched, for another version of cdc-ops, or the download broke off.",
             next=f"python -m cdc_ops.lake.spark.jars {folder}",
         )

@@ -210,3 +210,13 @@ def test_where_the_output_is_no_terminal_a_sentence_is_one_line(monkeypatch: pyt
     monkeypatch.setattr(render, "err", Console(file=text, width=80))
     a_run()
     assert f"warning: {TABLES[1]}: {WARNING}" in text.getvalue().splitlines()
+
+
+def test_a_warning_that_is_the_same_of_several_tables_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    told = tuple(f"shop.t{number}: the grant is missing: GRANT PROCESS" for number in range(5))
+    render.print_report("shop", RunReport(runs=(), failures=(), warnings=("the clock differs", *told, "shop.t1: its own")))
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: the clock differs",
+        "warning: shop.t0, shop.t1, shop.t2 and 2 more: the grant is missing: GRANT PROCESS",
+        "warning: shop.t1: its own",
+    ]

@@ -1,7 +1,7 @@
 """How the commands show things: rich tables for people, plain JSON for machines."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import repeat
@@ -14,7 +14,7 @@ from cdc_ops.cli.output.layout import Grid, Group, print_sentence, show_grid
 from cdc_ops.cli.output.verbosity import is_verbose
 from cdc_ops.core import json_codec
 from cdc_ops.core.approvals import question_text
-from cdc_ops.core.text import minute_text, span_text
+from cdc_ops.core.text import minute_text, some_of, span_text
 from cdc_ops.errors import CdcError
 
 if TYPE_CHECKING:
@@ -84,8 +84,16 @@ def print_plans(pipeline: str, plans: "Sequence[tuple[TableName, TablePlan | Cdc
     columns = ("table", "what", "reads", "rows", "method")
     details = frozenset({"reads", "method"})
     show_grid(out, Grid(title=f"Plan of {pipeline}", columns=columns, groups=[*map(_named_once, by_schema(rows))], below=details))
+    for names, text in _said_once((str(name), text) for name, text in notes):
+        print_sentence(out, text, name=names)
+
+
+def _said_once(notes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yields names and what is said of them, in order; what is the same of several tables is said once, with the names of some."""
+    names = dict[str, list[str]]()
     for name, text in notes:
-        print_sentence(out, text, name=str(name))
+        names.setdefault(text, []).append(name)
+    yield from ((some_of(found), text) for text, found in names.items())
 
 
 def _named_once(group: Group) -> Group:
@@ -130,7 +138,8 @@ def print_report(pipeline: str, report: "RunReport", spark_log: str = "") -> Non
     for run in report.runs:
         if run.status is TableRunStatus.IDLE:
             print_sentence(out, run.messages.message.split("; ")[0], name=str(run.table), colour="dim")
-    print_warnings((*report.warnings, *(report.unchanged if is_verbose() else ())))
+    warnings = (*report.warnings, *(report.unchanged if is_verbose() else ()))
+    print_warnings(f"{name}: {text}" if name else text for name, text in _said_once(map(_of_table, warnings)))
     if text := unchanged_text(0 if is_verbose() else len(report.unchanged), "-v shows them"):
         print_sentence(err, text, colour="dim")
     failed: dict[str, list[TableFailure]] = {}
@@ -143,6 +152,12 @@ def print_report(pipeline: str, report: "RunReport", spark_log: str = "") -> Non
         print_error(failures[0].error, as_json=False)
     if report.failures and spark_log:
         show_line(f"Spark's log: {spark_log}")
+
+
+def _of_table(warning: str) -> tuple[str, str]:
+    """Returns the name in front of a warning, "" without one, and what it says."""
+    name, mark, text = warning.partition(": ")
+    return (name, text) if mark else ("", warning)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

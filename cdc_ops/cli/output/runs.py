@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import Grid, Group, print_sentence, show_grid
-from cdc_ops.core.text import span_text
+from cdc_ops.core.text import some_of, span_text
 from cdc_ops.state.table_run import RunSummary, TableRun, TableRunStatus
 
 _NAMED: Final = 3
@@ -25,8 +25,7 @@ def print_runs(found: Sequence[RunSummary]) -> None:
     _show(Grid(title="Runs", columns=columns, groups=groups, spare=frozenset({"read"}), below=frozenset({"trigger", "run"})))
     failed = [(run, tables) for run in found if (tables := run.tables(TableRunStatus.FAILED))]
     for run, tables in failed:
-        more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
-        names = f"failed: {', '.join(map(str, tables[:_NAMED]))}{more}"
+        names = f"failed: {some_of([*map(str, tables)], _NAMED)}"
         print_sentence(render.out, names, name=f"{run.pipeline} {_time(run.started_at)}", colour="red")
     if failed:
         run, tables = failed[0]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import print_sentence
-from cdc_ops.core.text import joined
+from cdc_ops.core.text import joined, some_of
 from cdc_ops.errors import RunStoppedError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _not_begun(kind: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _named(names: Sequence[str]) -> str:
-    return joined(names) if len(names) <= _NAMED else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
+    return joined(names) if len(names) <= _NAMED else some_of(names, _NAMED)
 
 
 def _was(names: Sequence[str]) -> str:
