@@ -271,13 +271,16 @@ def test_rows_with_a_zero_or_infinite_cursor_are_told_with_their_number_and_swep
             f"INSERT INTO {name} (id, v) VALUES (1, 1)",
             f"INSERT INTO {name} (id, v, at) VALUES (2, 2, CURRENT_TIMESTAMP)",
         )
-    bare.configure(cursor=("at",), null_cursor=NullCursor.CHECKSUM)
+    bare.configure(cursor=("at",))
     report = bare.run()
     assert not report.failures, [str(failure.error) for failure in report.failures]
     for name in names:
         told = " ".join(text for text in report.warnings if name in text)
         assert f"1 row of {bare.name(name)} are in no window" in told, told
         assert f"has the default {preset}"[:-1] in told, told
+    bare.configure(null_cursor=NullCursor.CHECKSUM)  # as the warning says: from then on they are swept, and not told
+    swept_from_now = bare.run()
+    assert "in no window" not in " ".join((*swept_from_now.warnings, *swept_from_now.unchanged))
     for name in names:
         bare.sql(*allowed, f"UPDATE {name} SET v = 10, at = {other} WHERE id = 1", f"INSERT INTO {name} (id, v) VALUES (3, 3)")
     for name, swept in runs(bare).items():
