@@ -24,8 +24,7 @@ class Runs:
         monkeypatch.setattr(table_groups, "freeze_table", self._freeze)
         monkeypatch.setattr(table_groups, "hold", lambda *_: ())
         monkeypatch.setattr(table_groups, "record_failure", lambda *_: None)
-        monkeypatch.setattr(table_groups.time, "monotonic", lambda: self._now)
-        monkeypatch.setattr(table_groups.time, "sleep", self._sleep)
+        monkeypatch.setattr(table_groups, "time", SimpleNamespace(monotonic=lambda: self._now, sleep=self._sleep))
 
     def take(self, name: str, holder: str) -> bool:
         return self.leases.setdefault(name, holder) == holder

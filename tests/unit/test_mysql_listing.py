@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -51,6 +52,6 @@ class CachingServer:
 def test_two_runs_that_look_in_turn_do_not_keep_the_listing_old_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     server = CachingServer()
     server.rows_unless("SELECT /* cdc-ops 0 */", frozenset((3854,)))
-    monkeypatch.setattr(open_transactions.time, "sleep", server.wait)
+    monkeypatch.setattr(open_transactions, "time", SimpleNamespace(sleep=server.wait))
     assert open_transactions._fresh_transactions(cast(MySQLSession, server), NOW, 7) == []
     assert len(server.looks) > 2

@@ -1,5 +1,6 @@
 """A plan that waits for a table of another run holds no worker slot: it hands it back, comes again, and fails in its last turn."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -85,7 +86,8 @@ def _no_sleep(_: float) -> None:
 
 def test_n_slots_with_n_plans_that_wait_for_a_run_without_a_slot_come_to_an_end(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first run has planned; its next task stands in the queue behind as many plans as there are slots."""
-    monkeypatch.setattr(table_groups.time, "sleep", _no_sleep)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=_no_sleep)
+    monkeypatch.setattr(table_groups, "time", clock)  # of this module alone: threads of other tests sleep as they like
     slots, waits, done = 3, dict[str, int](), list[str]()
     assert _plan(store, "first", "orders").held is None
     waiting = [f"run {number}" for number in range(slots)]
