@@ -15,6 +15,7 @@ from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import owner_of
 from cdc_ops.steps import adopt
 from cdc_ops.steps.adopt import Adopted, adopt_tables, plan_adoption
+from cdc_ops.steps.recover import rebuild_table
 from tests.integration.test_log_method import Sink, change, log_world
 from tests.state_values import run
 from tests.world import ORDERS, World, request
@@ -154,11 +155,31 @@ def test_a_ledger_that_lacks_commits_follows_the_lake_and_a_table_that_was_resto
     orders.sql("UPDATE orders SET amount = 9 WHERE id = 3")
     assert read_rows(orders) <= 3
     assert orders.lake("orders") == orders.source("orders")
-    orders.spark.sql(f"RESTORE delta.`{orders.path('orders')}` TO VERSION AS OF 1")
+    restored_to = DeltaLog(orders.path("orders")).newest()
+    orders.sql("UPDATE orders SET amount = 10 WHERE id = 4")
+    read_rows(orders)
+    orders.spark.sql(f"RESTORE delta.`{orders.path('orders')}` TO VERSION AS OF {restored_to}")
     rename(orders, "third")
     with pytest.raises(StateError) as restored:
         take_over(orders, NEW)
     assert restored.value.next.startswith(f"Put the old name back ('pipeline: {NEW}'")
+
+
+@pytest.mark.long
+def test_a_table_that_was_restored_to_before_it_was_taken_over_is_owned_again_by_its_properties(orders: World) -> None:
+    rename(orders, NEW)
+    take_over(orders)
+    orders.sql("UPDATE orders SET amount = 8 WHERE id = 2")
+    read_rows(orders)
+    orders.spark.sql(f"RESTORE delta.`{orders.path('orders')}` TO VERSION AS OF 1")
+    assert orders.run().failures
+    properties = f"'cdc_ops.pipeline' = '{NEW}', 'cdc_ops.former_pipelines' = '{OLD}'"
+    orders.spark.sql(f"ALTER TABLE delta.`{orders.path('orders')}` SET TBLPROPERTIES ({properties})")  # as docs/recover.md says
+    context = orders.context()
+    [config] = plan_adoption(context, NEW).tables
+    assert rebuild_table(context, request(), config).has_table
+    read_rows(orders)
+    assert orders.lake("orders") == orders.source("orders")
 
 
 def test_the_table_of_a_third_pipeline_is_not_taken(orders: World) -> None:

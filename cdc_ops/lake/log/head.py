@@ -1,8 +1,8 @@
 """The head of a Delta table, read without Spark: the plan and commit steps compare it with the ledger."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cdc_ops.core.operation.commit_json import parse_record
@@ -66,14 +66,16 @@ def read_head(path: str, pipeline: str, table: TableName) -> LakeHead | None:
     state = log.state(version)
     ours = app_id(pipeline, table)
     owner = state.property(OWNER_PIPELINE) and f"{_OUR_IDS}{state.property(OWNER_PIPELINE)}/{state.property(OWNER_TABLE)}"
-    former = {app_id(name, table) for name in former_pipelines(state)}
+    names = former_pipelines(state)
+    former = {app_id(name, table) for name in names}
     # What a pipeline committed before another one took the table over makes the table its own no more.
     txn_version = state.transactions.get(ours) if owner == ours or ours not in former else None
-    trail = _trail(log, version, pipeline, table) if txn_version is not None or owner == ours else None
+    known = {pipeline, *names} if owner == ours else {pipeline}  # a RESTORE may lead back to before it was taken over
+    trail = _trail(log, version, known, table) if txn_version is not None or owner == ours else None
     return LakeHead(
         version=version,
         txn_version=txn_version,
-        record=trail.record if trail else None,
+        record=replace(trail.record, pipeline=pipeline) if trail and trail.record else None,
         record_version=trail.version if trail else None,
         foreign_app_ids=_foreign(state, {ours} | former - {owner}, owner),
         columns=state.columns(),
@@ -207,13 +209,13 @@ def _foreign(state: LogState, known: set[str], owner: str) -> tuple[str, ...]:
     return tuple(sorted(ids - known))
 
 
-def _trail(log: DeltaLog, newest: int, pipeline: str, table: TableName) -> _Trail:
+def _trail(log: DeltaLog, newest: int, pipelines: Container[str], table: TableName) -> _Trail:
     changes: list[ForeignChange] = []
     oldest = newest + 1
     for version, info in _standing_commits(log, newest):
         oldest = version
         record = parse_record(info.get("userMetadata"))
-        if record is not None and record.pipeline == pipeline and record.table == table:
+        if record is not None and record.pipeline in pipelines and record.table == table:
             return _Trail(record=record, version=version, changes=tuple(changes), complete=True)
         operation = str(info.get("operation", "unknown"))
         if not operation.startswith(_HARMLESS) and log.changes_rows(version):
