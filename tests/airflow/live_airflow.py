@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -66,6 +67,7 @@ class LiveAirflow:
         }
         names = ("api-server", "dag-processor", "scheduler", "triggerer")
         self._processes = {name: ServerProcess(f"Airflow's {name}", folder / name) for name in names}
+        self._orphans: list[int] = []
 
     def __enter__(self) -> Self:
         for name in self._processes:
@@ -91,10 +93,14 @@ class LiveAirflow:
     def __exit__(self, *_: object) -> None:
         for process in reversed(self._processes.values()):
             process.stop()
+        for orphan in self._orphans:
+            with suppress(ProcessLookupError):
+                os.kill(orphan, signal.SIGKILL)
 
     def killed(self, name: str) -> None:
-        """Kills one of Airflow's processes, as the memory killer does, and starts it again."""
+        """Kills one of Airflow's processes, as the memory killer does, and starts it again; its children live until the end of the test."""
         pid = int((self.folder / name / PID_FILE).read_text())
+        self._orphans += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
         os.kill(pid, signal.SIGKILL)
         self._processes[name].stop()
         self._processes[name].start(self._commands[name])
