@@ -3,6 +3,7 @@
 Delta's log names files relative to the table, so a table may be moved as a whole while nobody writes it.
 """
 
+import errno
 import os
 from typing import Any
 
@@ -59,7 +60,9 @@ def _rename(source: str, target: str) -> bool:
         os.rmdir(target)  # empty, as nothing was found in it
     try:
         os.rename(source, target)
-    except OSError:
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
         return False
     return True
 

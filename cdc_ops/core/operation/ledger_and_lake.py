@@ -107,10 +107,15 @@ def _compare_unmarked(state: TableState, head: LakeHead) -> LedgerStatus:
     )
 
 
+def if_renamed(old: str, new: str) -> str:
+    """Returns what to do about the Delta table of another pipeline, if that is the same one under its old name."""
+    return f"If pipeline {old} was renamed to {new}: cdc-ops adopt {new} --from {old}."
+
+
 def foreign_error(state: TableState, head: LakeHead) -> TargetForeignError:
     """Returns the error for a Delta table that another pipeline writes; a pipeline that got another name can take it over."""
     names = [one.removesuffix(f"/{state.table}").rpartition("/")[2] for one in head.foreign_app_ids if one.endswith(f"/{state.table}")]
-    taken = f"If pipeline {names[0]} was renamed to {state.pipeline}: cdc-ops adopt {state.pipeline} --from {names[0]}. " if names else ""
+    taken = f"{if_renamed(names[0], state.pipeline)} " if names else ""
     return TargetForeignError(
         f"The Delta table for {state.table} is written by {', '.join(head.foreign_app_ids)}.",
         why=f"Pipeline {state.pipeline!r} has the same target path, and only one pipeline may write a table.",

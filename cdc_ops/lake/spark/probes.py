@@ -12,7 +12,7 @@ from typing import Any
 
 from cdc_ops.core.pipeline.connect_address import ConnectAddress
 from cdc_ops.errors import EnvironmentSetupError, LakeError, SparkServerLostError
-from cdc_ops.lake.file_io import open_filesystem, write_text
+from cdc_ops.lake.file_io import is_local, open_filesystem, write_text
 from cdc_ops.lake.spark.jars import Coordinate, java
 
 SUPPORTED_JAVA = (17, 21)
@@ -36,7 +36,7 @@ def probe_folder(path: str, options: Mapping[str, Any] | None = None) -> None:
         filesystem, inner = open_filesystem(probe, options)
         made = _missing_parents(filesystem, inner)
         try:
-            if _is_local(filesystem):
+            if is_local(filesystem):
                 write_text(probe, text)
             else:
                 filesystem.pipe_file(inner, text.encode())  # making folders first could make a bucket that was only misspelled
@@ -78,13 +78,9 @@ def probe_server(connect: str) -> None:
 
 def _missing_parents(filesystem: Any, inner: str) -> list[str]:
     """Returns the folders above a local file that are not there, the deepest first; an object store has none."""
-    if not _is_local(filesystem):
+    if not is_local(filesystem):
         return []
     return [str(parent) for parent in PurePosixPath(inner).parents if not Path(parent).exists()]
-
-
-def _is_local(filesystem: Any) -> bool:
-    return "file" in (filesystem.protocol if isinstance(filesystem.protocol, tuple) else (filesystem.protocol,))
 
 
 def java_version() -> tuple[str, int]:

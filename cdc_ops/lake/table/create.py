@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.ledger_and_lake import if_renamed
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.core.schema.unsigned_bigints import NARROW, WIDE
@@ -276,17 +277,11 @@ def _creation_error(operation: Operation, error: PySparkException) -> ConfigErro
 
 
 def _foreign_error(operation: Operation, owner: tuple[str, str]) -> TargetForeignError:
+    renamed = f"{if_renamed(owner[0], operation.pipeline)} Otherwise: " if owner[1] == str(operation.table) else ""
     whose = f"table {owner[1]} of pipeline {owner[0]!r}" if owner[0] else "another writer: it has no properties of cdc-ops"
     return TargetForeignError(
         f"The Delta table at {operation.target.path} belongs to {whose}.",
         why=f"It is the target of {operation.table} of pipeline {operation.pipeline!r}, and a table has only one writer.",
         data="Nothing was written; the table is unchanged.",
-        next=_renamed(operation, owner) + "Set another 'path' for the table in the pipeline file, or move the existing Delta table away.",
+        next=f"{renamed}Set another 'path' for the table in the pipeline file, or move the existing Delta table away.",
     )
-
-
-def _renamed(operation: Operation, owner: tuple[str, str]) -> str:
-    """Returns what to do if the pipeline has got another name, "" where the table was another's."""
-    if owner[1] != str(operation.table):
-        return ""
-    return f"If pipeline {owner[0]} was renamed to {operation.pipeline}: cdc-ops adopt {operation.pipeline} --from {owner[0]}. Otherwise: "
