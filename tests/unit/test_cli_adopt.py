@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 from cdc_ops.cli import app
 from cdc_ops.state.sql import open_store
 from tests.state_values import ORDERS, PIPELINE, TTL, fresh, make_operation, run, take
+from tests.unit.test_cli_forget import pipelines
 
 FILE = """
 pipeline: {name}
@@ -37,11 +38,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(folder: Path, name: str, table: str = str(ORDERS)) -> None:
     (folder / f"{name}.yaml").write_text(FILE.format(name=name, folder=folder.parent, table=table))
-
-
-def pipelines(folder: Path) -> tuple[str, ...]:
-    with open_store(f"sqlite:///{folder.parent / 'ledger.db'}") as store:
-        return store.pipelines()
 
 
 def adopt(*arguments: str, answer: str | None = None) -> Result:

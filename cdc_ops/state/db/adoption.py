@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, func, select, update
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.table_state import TableState
@@ -79,16 +79,20 @@ def _move(connection: Connection, old: str, new: str, table: TableName) -> None:
     """
     for one in _OF_TABLES:
         mine, theirs = table_rows.of_table(one, new, table), table_rows.of_table(one, old, table)
-        if table != _WHOLE:
+        if table == _WHOLE:
+            _leave_out_taken(connection, one, mine, theirs)
+        else:
             connection.execute(delete(one).where(mine))
-        names = [column.name for column in one.primary_key if column.name != "pipeline"]
-        taken = {tuple(row[name] for name in names) for row in connection.execute(select(one).where(mine)).mappings()}
         rows = [dict(row) for row in connection.execute(select(one).where(theirs)).mappings()]
-        free = [row for row in rows if tuple(row[name] for name in names) not in taken]
-        if free:
-            _rename(connection, one, free, new)
-        if len(free) < len(rows):
-            connection.execute(delete(one).where(theirs))
+        if rows:
+            _rename(connection, one, rows, new)
+
+
+def _leave_out_taken(connection: Connection, table: Table, mine: ColumnElement[bool], theirs: ColumnElement[bool]) -> None:
+    """Removes the old pipeline's rows whose keys, but for the name, the new one has."""
+    names = [column.name for column in table.primary_key if column.name != "pipeline"]
+    for row in connection.execute(select(*(table.c[name] for name in names)).where(mine)).all():
+        connection.execute(delete(table).where(theirs, *(table.c[name] == value for name, value in zip(names, row, strict=True))))
 
 
 def _rename(connection: Connection, table: Table, rows: list[dict[str, Any]], new: str) -> None:
