@@ -5,6 +5,8 @@ from typing import Final
 from cdc_ops.core.pipeline.pipeline import reconcile_name
 
 PREFIX: Final = "cdc_"
+TAG: Final = "cdc"
+"""Of all DAGs of cdc-ops, also of the one that looks at the ledger, whose runs have no page."""
 DECLARED: Final = "declared"
 """Tag of the DAG of a pipeline without a database; a DAG that reconciles never has it."""
 

@@ -21,7 +21,7 @@ from cdc_ops.airflow import tasks
 from cdc_ops.airflow.alerts.dag import ALERTS_DAG, build_alerts_dag, wants_alerts
 from cdc_ops.airflow.approvals import CdcApprovalOperator, ask_task
 from cdc_ops.airflow.assets import pipeline_alias
-from cdc_ops.airflow.dag_ids import DECLARED, dag_id, reconcile_dag_id
+from cdc_ops.airflow.dag_ids import DECLARED, TAG, dag_id, reconcile_dag_id
 from cdc_ops.airflow.exceptions import to_airflow
 from cdc_ops.airflow.options.dag_options import check_executors, dag_options, new_dag, task_options
 from cdc_ops.airflow.params import doc_md, params, reconcile_params
@@ -99,7 +99,7 @@ def build_dag(pipeline: Pipeline) -> DAG:
         dag_display_name=pipeline.airflow.display_name or dag_id(pipeline.name),
         max_active_runs=pipeline.airflow.max_active_runs,
         allowed_run_types=ALL_BUT_BACKFILLS if pipeline.source.is_declared else None,
-        tags=sorted({"cdc", DECLARED if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.info.tags}),
+        tags=sorted({TAG, DECLARED if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.info.tags}),
         description=pipeline.info.description or f"Keeps tables of {_origin(pipeline)} equal in {pipeline.target.root}",
         doc_md=doc_md(pipeline),
         params=params(pipeline),
@@ -119,7 +119,7 @@ def build_reconcile_dag(pipeline: Pipeline) -> DAG:
         dag_display_name=f"{name} (reconcile)" if (name := pipeline.airflow.display_name) else reconcile_dag_id(pipeline.name),
         max_active_runs=1,
         allowed_run_types=ALL_BUT_BACKFILLS,
-        tags=sorted({"cdc", "reconcile", pipeline.source.kind.value, *pipeline.info.tags} - {DECLARED}),
+        tags=sorted({TAG, "reconcile", pipeline.source.kind.value, *pipeline.info.tags} - {DECLARED}),
         description=f"Finds changes in {pipeline.source.connection} without a cursor change: deletes, changed keys, lost rows",
         doc_md=doc_md(pipeline),
         params=reconcile_params(pipeline),
@@ -246,7 +246,7 @@ def _broken_dag(identity: str, schedule: CronDataIntervalTimetable | None, error
         schedule=schedule,
         catchup=False,
         max_active_runs=1,
-        tags=["broken", "cdc"],
+        tags=["broken", TAG],
         description=error.what.splitlines()[0],
         doc_md=f"**The pipeline file has errors; its tables are not updated.**\n\n```\n{error}\n```",
         default_args={"owner": "cdc-ops", "retries": 0, "execution_timeout": BROKEN_TIMEOUT},

@@ -6,13 +6,10 @@ from urllib.parse import urlencode, urlsplit
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
-from cdc_ops.airflow.dag_ids import PREFIX
+from cdc_ops.airflow.dag_ids import PREFIX, TAG
 
 PAGE = "cdc"
 """Where the plugin's page is, below Airflow's own address."""
-
-TAG = "cdc"
-"""Of all DAGs of cdc-ops, also of the one that looks at the ledger, whose runs have no page."""
 
 
 def page_address(path: str) -> str:

@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cdc_ops.airflow.alerts.channels import find_channel
 from cdc_ops.airflow.alerts.run_end import airflow_host, log_telling
 from cdc_ops.airflow.connections import ledger_url
+from cdc_ops.airflow.dag_ids import TAG
 from cdc_ops.airflow.exceptions import translated
 from cdc_ops.alerts.host import Host
 from cdc_ops.alerts.messages import condition_text
@@ -61,7 +62,7 @@ def build_alerts_dag(folder: str | Path, dag_id: str = ALERTS_DAG, **options: An
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,
-        tags=["alerts", "cdc"],
+        tags=["alerts", TAG],
         description="Tells who has to know when a pipeline fails, is late, or does not run at all",
         doc_md=_DOC,
         default_args={"owner": "cdc-ops", "retries": 1, **options},
