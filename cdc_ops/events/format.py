@@ -1,0 +1,74 @@
+"""The protocol of formats of change records.
+
+A format is opened with its options, once for a scan. It reads records in two steps, so that a topic with many tables is parsed once:
+`envelopes` takes a record apart without knowing any table, `reader` says how the text of one column's values becomes the stored value.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol
+
+from cdc_ops.core.events.format_spec import FormatSpec
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.record import Envelope, FieldType, Record
+
+
+class NoValue(Enum):
+    """What a reader returns in place of a value."""
+
+    UNREADABLE = "unreadable"
+    """The text is not a value of the column: the record is bad."""
+    UNSTORABLE = "unstorable"
+    """The source has such values, the stored type has not, such as the date 0000-00-00: NULL stands for it, or the record is bad."""
+
+
+UNREADABLE: Final = NoValue.UNREADABLE
+UNSTORABLE: Final = NoValue.UNSTORABLE
+
+Read = Callable[[str], Any]
+"""Text of a value -> the stored value, or `NoValue`. Never NULL: a reader is not asked for NULLs.
+
+Stored values: int, bool, float, str, bytes, `Decimal`; a date is an int (days since 1970), a timestamp an int (microseconds since 1970, of
+an instant in UTC, of a local time as if it were UTC).
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """How the values of a column are read.
+
+    Args:
+        read: Reads one value.
+        untyped: Shown behind the reason where a record lacks the types without which the text cannot be read; empty = not needed.
+    """
+
+    read: Read
+    untyped: str = ""
+
+
+class Format(Protocol):
+    """A format of change records, opened with its options. Third parties implement it; `cdc_ops.testing.format_suite` checks them."""
+
+    @property
+    def spec(self) -> FormatSpec:
+        """What the format declares of itself."""
+        ...
+
+    def envelopes(self, record: Record) -> Sequence[Envelope]:
+        """Takes a record apart; at least one envelope. Records without a value, and those that are not UTF-8, do not come here.
+
+        Raises:
+            msgspec.DecodeError: it is not JSON of this format. The record is bad then.
+            NotOfFormatError: it is not of this format, for a reason that can be told.
+        """
+        ...
+
+    def reader(self, column: Column, kind: FieldType | None) -> Reader:
+        """Returns how values of a column are read.
+
+        Args:
+            column: The column; results have its stored type.
+            kind: How the record says that the value is written, None if it does not.
+        """
+        ...

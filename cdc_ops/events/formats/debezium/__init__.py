@@ -1,0 +1,1 @@
+"""Debezium: events and flat records of its connectors, as JSON and from Avro."""

@@ -1,0 +1,80 @@
+"""JSON of which every digit is kept: members of an object as the text that stands there, and columns of such texts at once.
+
+msgspec reads it: strict JSON, nothing behind the document, no control characters in texts. What is no JSON raises `msgspec.DecodeError`,
+what is JSON of another shape `msgspec.ValidationError`, which is one too.
+"""
+
+import json
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from cdc_ops.events.record import Cell, DoubledImage, Image
+
+NULL: Final = b"null"
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, Raw])
+_TEXT: Final = msgspec.json.Decoder(str)
+
+
+def text_of(cell: Cell) -> str | None:
+    """Returns the text of a value: a JSON text without quotes and escapes, the JSON itself for all else, None for `null` and nothing.
+
+    >>> text_of(Raw(b'"a\\\\u00e9"')), text_of(Raw(b'12.50')), text_of(Raw(b'{"a": 1}')), text_of(Raw(b'null'))
+    ('aé', '12.50', '{"a": 1}', None)
+
+    Raises:
+        msgspec.DecodeError: it is a text that is not UTF-8.
+    """
+    if cell is None or cell.__class__ is str:
+        return cell  # type: ignore[return-value]
+    raw = bytes(cell)  # type: ignore[arg-type]
+    if raw[:1] == b'"':
+        return _TEXT.decode(raw)
+    return None if not raw or raw == NULL else raw.decode()
+
+
+def is_null(cell: Cell) -> bool:
+    """True for NULL."""
+    if cell is None or cell.__class__ is str:
+        return cell is None
+    return bytes(cell) in (b"", NULL)  # type: ignore[arg-type]
+
+
+def image_of(raw: Raw) -> Image | None:
+    """Returns the members of an object as an image, None for `null` and nothing; a `DoubledImage` if a member is there twice.
+
+    Raises:
+        msgspec.DecodeError: it is something else.
+    """
+    data = memoryview(raw)
+    if not data or data == NULL:
+        return None
+    found = _MEMBERS.decode(raw)
+    # Without blanks, escapes and doubled members an object is as long as its parts; nearly all objects are.
+    plain = 1 + len(b"".join(found.values())) + sum([len(name) + 4 for name in found])
+    if plain != len(data) and found and _is_doubled(bytes(data)):
+        return DoubledImage(found)
+    return found  # type: ignore[return-value]
+
+
+def members_of(raw: Raw | bytes) -> dict[str, Raw] | None:
+    """Returns the members of an object, None for `null`.
+
+    Raises:
+        msgspec.DecodeError: it is something else, or has a member twice.
+    """
+    found = image_of(raw if isinstance(raw, Raw) else Raw(raw))
+    if isinstance(found, DoubledImage):
+        raise msgspec.DecodeError("a member is there twice")
+    return found  # type: ignore[return-value]
+
+
+def _is_doubled(data: bytes) -> bool:
+    seen: list[bool] = []
+
+    def pairs(found: list[tuple[str, object]]) -> None:
+        seen.append(len({name for name, _ in found}) < len(found))
+
+    json.loads(data, object_pairs_hook=pairs, parse_float=str, parse_int=str)
+    return seen[-1]  # the object itself ends last

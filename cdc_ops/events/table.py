@@ -1,0 +1,256 @@
+"""Types the envelopes of one table by its columns: the rows of its canonical feed.
+
+A record whose images, key or position cannot be read exactly becomes `bad`, with the columns and the reason; nothing of it is applied.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKind, RowImage
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.value_policies import OnUnstorable
+from cdc_ops.events.change import ChangeBatch, ChangeTypes, Key
+from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Format, NoValue, Reader
+from cdc_ops.events.json_text import text_of
+from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
+
+_OPERATIONS: Final = frozenset(str(operation) for operation in EventOperation)
+_WITH_ROW: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)
+_SHOWN: Final = 40
+"""Characters of a value that a reason shows."""
+
+
+def is_of(envelope: Envelope, table: TableName) -> bool:
+    """True for what a record says of a table, and for what names no table: records that are no JSON, statements, `control` records."""
+    return not envelope.table or (envelope.table == table.name and envelope.schema == table.schema)
+
+
+class TableReader:
+    """Reads the envelopes of one table.
+
+    Args:
+        form: The format that took the records apart.
+        schema: The table, as the source has it.
+        keys: The columns that identify a row.
+        before: False if before images are not asked for: only their key is read.
+    """
+
+    def __init__(self, form: Format, schema: TableSchema, keys: Sequence[str], *, before: bool = True) -> None:
+        self._form = form
+        self.types = ChangeTypes(form.spec, schema, tuple(keys))
+        self._names = [column.name for column in schema.columns]
+        self._every = frozenset(self._names)
+        in_key = self.types.key_indexes
+        self._after = [_ColumnReader(form, schema, index) for index in range(len(self._names))]
+        self._before = [reader for reader in self._after if before or reader.index in in_key]
+        self._with_before = before
+
+    def read(self, records: Sequence[Record], envelopes: Sequence[Envelope]) -> ChangeBatch:
+        """Returns the rows of some envelopes.
+
+        Args:
+            records: The record of each envelope.
+            envelopes: Of this table, or of none: see `is_of`.
+
+        Raises:
+            ValueTooLargeError: a column does not hold a value, and can be widened.
+        """
+        before, after = _Side("before", envelopes, self._before), _Side("after", envelopes, self._after)
+        batch = self._empty(records, envelopes)
+        for index, envelope in enumerate(envelopes):
+            if envelope.kind is RecordKind.CHANGE:
+                self._change(batch, index, envelope, before, after)
+            else:
+                batch.reason[index] = envelope.reason
+        batch.after = after.arrays(self.types, batch.has_after)
+        batch.before = before.arrays(self.types, batch.has_before) if self._with_before else ()
+        return batch
+
+    def _empty(self, records: Sequence[Record], envelopes: Sequence[Envelope]) -> ChangeBatch:
+        count = len(envelopes)
+        return ChangeBatch(
+            types=self.types,
+            records=records,
+            envelopes=envelopes,
+            kind=[one.kind for one in envelopes],
+            op=[None] * count,
+            key=[None] * count,
+            previous_key=[None] * count,
+            after=(),
+            before=(),
+            has_after=[False] * count,
+            has_before=[False] * count,
+            present=[()] * count,
+            nulled=[()] * count,
+            unmapped=[()] * count,
+            reason=[None] * count,
+        )
+
+    def _change(self, batch: ChangeBatch, index: int, envelope: Envelope, before: "_Side", after: "_Side") -> None:
+        """Fills in the row of a change, or of the bad record that it turns out to be."""
+        op, old, new = envelope.op, self._key_of(before, index), self._key_of(after, index)
+        key = old if op == EventOperation.DELETE else (new or old)
+        moved = op == EventOperation.UPDATE and old is not None and old != key
+        image = envelope.after
+        found = self._found(image)
+        problems = (before.problems.get(index), after.problems.get(index))
+        if (
+            any(problems)
+            or op not in _OPERATIONS
+            or None in envelope.position
+            or not envelope.position
+            or (key is None and op != EventOperation.TRUNCATE)
+            or (image is None and op in _WITH_ROW)
+            or (not envelope.table and self._form.spec.names_table)
+            or (moved and found is not None and self._form.spec.images is RowImage.PARTIAL)
+            or envelope.before.__class__ is DoubledImage
+            or image.__class__ is DoubledImage
+        ):
+            wrong = [*self._problems(envelope, key, moved=moved, found=found), *(one for some in problems for one in some or ())]
+            if wrong:
+                batch.kind[index], batch.reason[index] = RecordKind.BAD, "; ".join(wrong)
+                return
+        batch.op[index], batch.key[index] = op, key
+        if moved:
+            batch.previous_key[index] = old
+        batch.has_before[index] = envelope.before is not None
+        if op != EventOperation.DELETE:
+            batch.has_after[index] = image is not None
+            if image is not None:
+                batch.present[index] = None if self._form.spec.sparse and op in WHOLE_ROW else found
+            batch.nulled[index] = after.nulled.get(index, ())
+        if image is not None and (found is not None or len(image) != len(self._names)):
+            batch.unmapped[index] = tuple(name for name in image if name not in self._every)
+
+    def _found(self, image: Image | None) -> tuple[str, ...] | None:
+        """Returns the columns that an image has, None if it has all of them."""
+        if image is None:
+            return ()
+        if self._every <= image.keys():
+            return None
+        return tuple(name for name in self._names if name in image)
+
+    def _key_of(self, side: "_Side", index: int) -> Key | None:
+        key = tuple([side.columns[column][index] for column in self.types.key_indexes])
+        return None if None in key else key
+
+    def _problems(self, envelope: Envelope, key: Key | None, *, moved: bool, found: tuple[str, ...] | None) -> Iterator[str]:
+        """Yields what is wrong with a change beside its values."""
+        op, spec = envelope.op, self._form.spec
+        if op not in _OPERATIONS:
+            yield f"unknown operation {'NULL' if op is None else op}"
+        if not envelope.table and spec.names_table:
+            yield "the record has no table name"
+        if not envelope.position or None in envelope.position:
+            yield "the record has no complete position"
+        if op in _WITH_ROW and envelope.after is None:
+            yield "the record has no after image"
+        if op is not None and op != EventOperation.TRUNCATE and key is None:
+            yield "the record does not have all key columns"
+        for name, image in (("before", envelope.before), ("after", envelope.after)):
+            if isinstance(image, DoubledImage):
+                yield f"the {name} image has a column twice"
+        if moved and found is not None and spec.images is RowImage.PARTIAL:
+            yield "the update changes the key, and its after image does not have all columns"
+
+
+class _ColumnReader:
+    """Reads one column; how its values are written may differ from record to record."""
+
+    def __init__(self, form: Format, schema: TableSchema, index: int) -> None:
+        self.index, self.column = index, schema.columns[index]
+        self._form = form
+        self._readers: dict[FieldType | None, Reader] = {}
+        self._must_not_be_lost = _must_not_be_lost(schema, self.column)
+
+    def reader(self, kind: FieldType | None) -> Reader:
+        """Returns the reader of values that are written so."""
+        found = self._readers.get(kind)
+        if found is None:
+            found = self._readers[kind] = self._form.reader(self.column, kind)
+        return found
+
+    def problem(self, side: str, text: str, value: NoValue, envelope: Envelope) -> str | None:
+        """Returns why a value makes its record bad, None if NULL may stand for it."""
+        said = f"column {self.column.name!r} of the {side} image: {text[:_SHOWN]}"
+        if value is UNSTORABLE:
+            return f"{said} does not fit the stored type, and the policy is to fail" if self._must_not_be_lost else None
+        types = envelope.types
+        untyped = "" if types is not None else self.reader(None).untyped
+        return f"{said} cannot be read as {self.column.source_type}{untyped}"
+
+
+class _Side:
+    """The images before or after some events, read column by column.
+
+    Args:
+        name: `before` or `after`.
+        envelopes: The events.
+        readers: The columns that are read.
+    """
+
+    def __init__(self, name: str, envelopes: Sequence[Envelope], readers: Sequence[_ColumnReader]) -> None:
+        self.name = name
+        self.problems: dict[int, list[str]] = {}
+        """Why records are bad, by their index."""
+        self.nulled: dict[int, tuple[str, ...]] = {}
+        """Columns of records whose value the stored type does not hold, by their index."""
+        self.columns: dict[int, list[Any]] = {}
+        """The values by the column's number; None where there is none."""
+        changes = [
+            (index, image, envelope)
+            for index, envelope in enumerate(envelopes)
+            if envelope.kind is RecordKind.CHANGE and (image := envelope.before if name == "before" else envelope.after) is not None
+        ]
+        for reader in readers:
+            self.columns[reader.index] = self._read(reader, changes, len(envelopes))
+
+    def _read(self, reader: _ColumnReader, changes: Sequence[tuple[int, Image, Envelope]], count: int) -> list[Any]:
+        values: list[Any] = [None] * count
+        name, types, read = reader.column.name, None, reader.reader(None).read
+        for index, image, envelope in changes:
+            cell = image.get(name)
+            if cell is None:
+                continue
+            try:
+                text = text_of(cell)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                text, value = "?", UNREADABLE
+            else:
+                if text is None:
+                    continue
+                if envelope.types is not types:
+                    types = envelope.types
+                    read = reader.reader(types.get(name) if types is not None else None).read
+                value = read(text)
+            if value.__class__ is NoValue:
+                self._note(reader, index, text, value, envelope)
+            else:
+                values[index] = value
+        return values
+
+    def _note(self, reader: _ColumnReader, index: int, text: str, value: NoValue, envelope: Envelope) -> None:
+        why = reader.problem(self.name, text, value, envelope)
+        if why is not None:
+            self.problems.setdefault(index, []).append(why)
+        else:
+            self.nulled[index] = (*self.nulled.get(index, ()), reader.column.name)
+
+    def arrays(self, types: ChangeTypes, has: Sequence[bool]) -> tuple[pa.Array, ...]:
+        """Returns the columns as Arrow, those of rows without this image as NULL."""
+        if not all(has):
+            for values in self.columns.values():
+                for index, there in enumerate(has):
+                    if not there:
+                        values[index] = None
+        return tuple(pa.array(self.columns[index], kind) for index, kind in enumerate(types.columns))
+
+
+def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:
+    types = schema.types.for_column(column.name)
+    policy = types.nan_values if logical_type_of(column) is LogicalType.DECIMAL else types.zero_dates
+    return policy is OnUnstorable.FAIL
