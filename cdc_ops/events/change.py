@@ -53,6 +53,11 @@ class ChangeTypes:
         return pa.struct([(self.schema.columns[index].name, self.columns[index]) for index in self.key_indexes])
 
     @cached_property
+    def image(self) -> pa.StructType:
+        """The type of an image."""
+        return pa.struct([(column.name, kind) for column, kind in zip(self.schema.columns, self.columns, strict=True)])
+
+    @cached_property
     def position(self) -> tuple[pa.DataType, ...]:
         """The types of the parts of a position."""
         return tuple(arrow_type(part.type) for part in self.spec.order)
@@ -104,7 +109,7 @@ class ChangeBatch:
         types, records, envelopes = self.types, self.records, self.envelopes
         tables = [{"schema": one.schema, "name": one.table} if one.table else None for one in envelopes]
         every = [column.name for column in types.schema.columns]
-        image = pa.struct([(column.name, kind) for column, kind in zip(types.schema.columns, types.columns, strict=True)])
+        image = types.image
         before = _struct(self.before, self.has_before, image) if self.before else pa.nulls(len(self), image)
         return pa.table(
             {
@@ -115,7 +120,7 @@ class ChangeBatch:
                 "key": self.keys(self.key),
                 "previous_key": self.keys(self.previous_key),
                 "before": before,
-                "after": _struct(self.after, self.has_after, image),
+                "after": self.images(),
                 "present": pa.array([every if one is None else list(one) for one in self.present], NAMES),
                 "nulled": pa.array([list(one) for one in self.nulled], NAMES),
                 "unmapped": pa.array([list(one) for one in self.unmapped], NAMES),
@@ -128,6 +133,10 @@ class ChangeBatch:
                 "line": pa.array([one.line for one in records], pa.int64()),
             }
         )
+
+    def images(self) -> pa.StructArray:
+        """Returns the after images as a struct."""
+        return _struct(self.after, self.has_after, self.types.image)
 
     def keys(self, keys: Sequence[Key | None]) -> pa.StructArray:
         """Returns keys as a struct."""

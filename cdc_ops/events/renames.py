@@ -1,0 +1,60 @@
+"""Gives images the names that columns have now, where events were written under earlier ones."""
+
+from collections.abc import Callable, Sequence
+
+from cdc_ops.core.events.ddl_changes import Renaming
+from cdc_ops.core.events.format_spec import FormatSpec
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.events.places import place_maker
+from cdc_ops.events.record import DoubledImage, Envelope, FieldTypes, Image
+
+Rename = Callable[[Envelope], None]
+
+
+def renamer(spec: FormatSpec, schema: TableSchema, renamed: Sequence[tuple[str, str]], renamings: Sequence[Renaming]) -> Rename | None:
+    """Returns what renames the entries of an envelope's images, None if nothing is to be renamed.
+
+    Args:
+        spec: The format's declaration.
+        schema: The table, as the source has it.
+        renamed: Pairs of old and new names from the pipeline file. One applies if the table has the new name and not the old one, to images
+            that have the old name and not the new one.
+        renamings: Renames by statements, each with the places between which it applies; statements may spell names in another case.
+    """
+    pairs = [(old, column.name) for old, new in renamed if (column := schema.column(new)) is not None and schema.column(old) is None]
+    if not pairs and not renamings:
+        return None
+    place_of = place_maker(spec.order, [field.name for field in spec.order if field.of_delivery])
+
+    def rename(envelope: Envelope) -> None:
+        for old, new in pairs:
+            _apply(envelope, lambda names, old=old, new=new: old if old in names and new not in names else None, new)
+        if not renamings:
+            return
+        place = place_of(envelope.position or (None,) * len(spec.order))
+        for one in renamings:
+            if None not in place and place < one.until and place >= one.since:  # type: ignore[operator]
+                _apply(envelope, lambda names, one=one: _spelled(names, one.old, one.new), one.new)
+
+    return rename
+
+
+def _spelled(names: Sequence[str], old: str, new: str) -> str | None:
+    """Returns how an image spells the old name, None if it lacks it or has the new one."""
+    lower = {name.lower(): name for name in names}
+    return lower.get(old) if new.lower() not in lower else None
+
+
+def _apply(envelope: Envelope, find: Callable[[Sequence[str]], str | None], new: str) -> None:
+    for side in ("before", "after"):
+        image: Image | None = getattr(envelope, side)
+        if image is None or isinstance(image, DoubledImage):
+            continue
+        old = find(list(image))
+        if old is not None:
+            setattr(envelope, side, {new if name == old else name: cell for name, cell in image.items()})
+    types = envelope.types
+    if types is not None and (old := find(list(types))) is not None:
+        envelope.types = FieldTypes({new if name == old else name: kind for name, kind in types.items()})
+
+

@@ -1,0 +1,269 @@
+"""What one file comes to for one table: its envelopes are typed, counted and written, some thousand at a time."""
+
+from base64 import b64encode
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+
+from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKind
+from cdc_ops.events.change import NAMES, ChangeBatch
+from cdc_ops.events.format import Format
+from cdc_ops.events.places import Place, place_maker
+from cdc_ops.events.record import NOT_UTF8, Envelope, Record
+from cdc_ops.events.renames import renamer
+from cdc_ops.events.scan.facts import Drift, FoundStatement, Order, ShownRecord, TableFacts
+from cdc_ops.events.scan.parts import ChangeParts, Parts
+from cdc_ops.events.scan.request import FileTask, TableTask
+from cdc_ops.events.scan.statements import statement_finder
+from cdc_ops.events.table import TableReader
+
+_BATCH: Final = 4096
+_SHOWN: Final = 5
+_EPOCH: Final = datetime(1970, 1, 1)
+_SET_ASIDE: Final = (RecordKind.BAD, RecordKind.UNKNOWN)
+
+
+class TableScan:
+    """One file on its way into one table.
+
+    Args:
+        form: The format, opened.
+        task: What is wanted of the table.
+        file: The file.
+    """
+
+    def __init__(self, form: Format, task: TableTask, file: FileTask) -> None:
+        self.task, self.file = task, file
+        self._reader = TableReader(form, task.schema, task.keys, before=task.keeps_all)
+        self._rename = renamer(form.spec, task.schema, task.renamed, task.renamings)
+        self._changes = ChangeParts(task.changes, file.path, task.buckets)
+        self._feed = Parts(task.feed, "feed", file.path)
+        self._seen = _Seen(form, task, file)
+        self._records: list[Record] = []
+        self._envelopes: list[Envelope] = []
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Schema and name of the table."""
+        return self.task.schema.table.schema, self.task.schema.table.name
+
+    def add(self, record: Record, envelope: Envelope) -> None:
+        """Takes what a record says of this table, of none, or of one that is unknown."""
+        if self._rename is not None:
+            self._rename(envelope)
+        self._records.append(record)
+        self._envelopes.append(envelope)
+        if len(self._records) >= _BATCH:
+            self._read()
+
+    def add_unknown(self, record: Record, envelope: Envelope) -> None:
+        """Takes a record of a table that nobody knows."""
+        name = f"{envelope.schema}.{envelope.table}" if envelope.schema else envelope.table
+        reason = f"the record is of table {name}, which the pipeline file does not name"
+        place = (envelope.schema, envelope.table)
+        self.add(record, Envelope(RecordKind.UNKNOWN, envelope.position, None, *place, reason=reason))
+
+    def add_changes(self, batch: ChangeBatch) -> None:
+        """Takes rows that are typed already."""
+        self._seen.add(batch)
+        changes = _applied(batch, moves_leave=self.task.moves_leave)
+        if changes is not None:
+            self._changes.add(changes)
+        self._feed.add(_kept(batch, self.task))
+
+    def finish(self) -> TableFacts:
+        """Writes what is left, and tells what the file shows."""
+        self._read()
+        self._changes.flush()
+        self._feed.flush()
+        return self._seen.facts(self._changes, self._feed)
+
+    def _read(self) -> None:
+        if self._records:
+            records, envelopes = self._records, self._envelopes
+            self._records, self._envelopes = [], []
+            self.add_changes(self._reader.read(records, envelopes))
+
+
+def _applied(batch: ChangeBatch, *, moves_leave: bool) -> pa.Table | None:
+    """Returns the changes of single rows; None if there are none. A changed key is a delete of the old one and an insert of the new one.
+
+    Args:
+        batch: The rows.
+        moves_leave: False if the row of the old key stays.
+    """
+    change, truncate = RecordKind.CHANGE, EventOperation.TRUNCATE
+    rows = [index for index, kind in enumerate(batch.kind) if kind is change and batch.op[index] != truncate]
+    if not rows:
+        return None
+    moved = [index for index in rows if batch.previous_key[index] is not None]
+    every = len(rows) == len(batch)
+    took = pa.array(rows, pa.int64())
+    ops = [EventOperation.CREATE.value if batch.previous_key[index] is not None else batch.op[index] for index in rows]
+    after, position = batch.images(), batch.positions()
+    table = pa.table(
+        {
+            "op": pa.array(ops, pa.string()),
+            "key": batch.keys([batch.key[index] for index in rows]),
+            "after": after if every else after.take(took),
+            "present": pa.array([batch.present[index] for index in rows], NAMES),
+            "nulled": pa.array([batch.nulled[index] for index in rows], NAMES),
+            "position": position if every else position.take(took),
+        }
+    )
+    return pa.concat_tables([table, _left(batch, moved, table.schema)]) if moved and moves_leave else table
+
+
+def _left(batch: ChangeBatch, moved: list[int], schema: pa.Schema) -> pa.Table:
+    """Returns the deletes of keys that rows had before."""
+    count = len(moved)
+    return pa.table(
+        {
+            "op": pa.array([EventOperation.DELETE.value] * count, pa.string()),
+            "key": batch.keys([batch.previous_key[index] for index in moved]),
+            "after": pa.nulls(count, schema.field("after").type),
+            "present": pa.nulls(count, NAMES),
+            "nulled": pa.array([()] * count, NAMES),
+            "position": batch.positions().take(pa.array(moved, pa.int64())),
+        }
+    )
+
+
+def _kept(batch: ChangeBatch, task: TableTask) -> pa.Table:
+    """Returns the rows that the feed keeps, with the bytes of those that are to be set aside."""
+    keeps_unknown = task.watch is not None and task.watch.keeps_raw
+    aside = [kind is RecordKind.BAD or (kind is RecordKind.UNKNOWN and keeps_unknown) for kind in batch.kind]
+    rows = list(range(len(batch))) if task.keeps_all else [index for index, kind in enumerate(batch.kind) if kind in _SET_ASIDE]
+    if not rows:
+        return pa.table({})
+    raw = [_raw(batch.records[index], batch.reason[index]) if aside[index] else None for index in rows]
+    return batch.feed().take(pa.array(rows, pa.int64())).append_column("raw", pa.array(raw, pa.string()))
+
+
+def _raw(record: Record, reason: str | None) -> str:
+    value = record.value or b""
+    return b64encode(value).decode() if reason == NOT_UTF8 else value.decode()
+
+
+class _Seen:
+    """What the rows of a file have shown so far."""
+
+    def __init__(self, form: Format, task: TableTask, file: FileTask) -> None:
+        self._task, self._file = task, file
+        order = form.spec.order
+        self._place = place_maker(order)
+        self._nowhere = (None,) * len(order)
+        self._statement_place = place_maker(order, [field.name for field in order if field.of_delivery])
+        self._statement = statement_finder(task.schema.table)
+        self._events = self._partial = self._bad = self._lacking = self._behind = 0
+        self._truncates: set[Place] = set()
+        self._lowest: Place = ()
+        self._highest: Place = ()
+        self._last = self._at = self._behind_at = -(2**63)
+        self._undeclared: set[str] = set()
+        self._told: set[tuple[str, ...]] = set()
+        self._unmapped: set[str] = set()
+        self._statements: set[FoundStatement] = set()
+        self._nulled: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
+        self._shown: list[ShownRecord] = []
+
+    def add(self, batch: ChangeBatch) -> None:
+        """Takes some rows into account."""
+        for index, kind in enumerate(batch.kind):
+            if kind is RecordKind.CHANGE:
+                self._change(batch, index)
+            else:
+                self._other(batch, index)
+
+    def _change(self, batch: ChangeBatch, index: int) -> None:
+        envelope, op, present = batch.envelopes[index], batch.op[index], batch.present[index]
+        place: Place = self._place(envelope.position)  # type: ignore[assignment]
+        at = envelope.source_time
+        self._events += 1
+        if not self._lowest or place < self._lowest:
+            self._lowest = place
+        if at is not None and at > self._last:
+            self._last = at
+        if op == EventOperation.TRUNCATE:
+            self._truncates.add(place)
+        elif present is not None:
+            self._part(batch, index, present)
+        if op != EventOperation.READ:
+            self._streamed(place, at)
+        if batch.nulled[index]:
+            self._nulled.update(batch.nulled[index])
+        if self._task.declared and batch.unmapped[index]:
+            self._undeclared.update(set(batch.unmapped[index]) - set(self._task.declared))
+
+    def _part(self, batch: ChangeBatch, index: int, present: tuple[str, ...]) -> None:
+        op = batch.op[index]
+        if op == EventOperation.UPDATE:
+            self._partial += 1
+        elif op in WHOLE_ROW:
+            self._lacking += 1
+            self._told.add(present)
+            self._unmapped.update(batch.unmapped[index])
+
+    def _streamed(self, place: Place, at: int | None) -> None:
+        if place > self._highest:
+            self._highest = place
+        if at is not None and at > self._at:
+            self._at = at
+        if self._file.newest and place < self._file.newest:
+            self._behind += 1
+            if at is not None and at > self._behind_at:
+                self._behind_at = at
+
+    def _other(self, batch: ChangeBatch, index: int) -> None:
+        kind, envelope = batch.kind[index], batch.envelopes[index]
+        if kind is RecordKind.BAD:
+            self._bad += 1
+            if len(self._shown) < _SHOWN:
+                self._shown.append(ShownRecord(line=batch.records[index].line, reason=batch.reason[index] or ""))
+        elif kind is RecordKind.UNKNOWN:
+            self._unknown[f"{envelope.schema}.{envelope.table}" if envelope.schema else envelope.table] += 1
+        elif kind is RecordKind.DDL and (text := self._statement(envelope)) is not None:
+            place = self._statement_place(envelope.position or self._nowhere)
+            found = FoundStatement(text=text, schema=envelope.schema, place=place, at=_moment(envelope.source_time))
+            self._statements.add(found)
+
+    def facts(self, changes: Parts, feed: Parts) -> TableFacts:
+        """Returns what was seen, and where the rows are."""
+        return TableFacts(
+            events=self._events,
+            partial=self._partial,
+            truncates=tuple(sorted(self._truncates)),
+            order=Order(
+                lowest=self._lowest,
+                last=_moment(self._last),
+                place=self._highest,
+                at=_moment(self._at),
+                behind=self._behind,
+                behind_at=_moment(self._behind_at),
+            ),
+            drift=Drift(
+                undeclared=tuple(sorted(self._undeclared)),
+                lacking=self._lacking,
+                told=tuple(sorted(self._told)),
+                unmapped=tuple(sorted(self._unmapped)),
+                statements=tuple(sorted(self._statements, key=repr)),
+            ),
+            nulled=tuple(sorted(self._nulled.items())),
+            bad=self._bad,
+            shown=tuple(self._shown),
+            unknown=tuple(sorted(self._unknown.items())),
+            changes=tuple(changes.written),
+            feed=tuple(feed.written),
+        )
+
+
+def _moment(micros: int | None) -> str:
+    """Returns an instant as text in UTC, "" for none."""
+    if micros is None or micros == -(2**63):
+        return ""
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")
+
+
