@@ -151,7 +151,7 @@ class ChangeBatch:
         order = self.types.spec.order
         none = (None,) * len(order)
         places = [one.position or none for one in self.envelopes]
-        columns = [pa.array(numbers, kind) for numbers, kind in zip(zip(*places, strict=True), self.types.position, strict=True)]
+        columns = [pa.array([place[part] for place in places], kind) for part, kind in enumerate(self.types.position)]
         return pa.StructArray.from_arrays(columns, names=[part.name for part in order])
 
     def is_change(self, index: int, operation: EventOperation) -> bool:
@@ -162,3 +162,10 @@ class ChangeBatch:
 def _struct(columns: Sequence[pa.Array], has: Sequence[bool], kind: pa.StructType) -> pa.StructArray:
     mask = pa.array(~np.fromiter(has, np.bool_, len(has)))
     return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
+
+
+def empty_batch(types: ChangeTypes) -> ChangeBatch:
+    """Returns no rows."""
+    return ChangeBatch(
+        types, (), (), [], [], [], [], tuple(pa.array([], kind) for kind in types.columns), (), [], [], [], [], [], []
+    )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec
 from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.events.format import Format
 
@@ -54,3 +54,12 @@ def open_format(options: FormatOptions) -> Format:
     module, _, factory = place.partition(":")
     make: Callable[[FormatOptions], Format] = getattr(import_module(module), factory)
     return make(options)
+
+
+def spec_of(options: FormatOptions) -> FormatSpec:
+    """Returns what a format declares of itself, a third party's too.
+
+    Raises:
+        ConfigError: there is no format of that name.
+    """
+    return open_format(options).spec if is_own_format(options.name) else format_spec(options.name)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.formats.feed.ddl import table_changes
+from cdc_ops.events.ddl import table_changes
 
 ITEMS = TableName(schema="shop", name="items")
 KIND = TableChangeKind

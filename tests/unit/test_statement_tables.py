@@ -12,7 +12,7 @@ from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.formats.binlog.decoder import BinlogFile
-from cdc_ops.formats.feed.statement_tables import changed_tables, concerns
+from cdc_ops.events.statement_tables import changed_tables, concerns
 from cdc_ops.formats.files.binlogs import lines_of
 from cdc_ops.formats.files.json_lines import FileLines
 from cdc_ops.steps.archive.frozen_files import VerifiedBatch, after_reading

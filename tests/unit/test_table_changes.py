@@ -7,7 +7,7 @@ from cdc_ops.core.events.ddl_changes import DdlChange, Renaming, Statement, Tabl
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.formats.feed.ddl import table_changes
+from cdc_ops.events.ddl import table_changes
 
 ITEMS = TableName(schema="shop", name="items")
 KIND = TableChangeKind

@@ -1,6 +1,6 @@
 """Changes of a binlog that nobody can follow row by row: statements in place of rows, and XA transactions that another file decides. Pure.
 
-They concern the tables that they touch, and no other one: see `formats.feed.statement_tables`. For such a table the place is a gap.
+They concern the tables that they touch, and no other one: see `events.statement_tables`. For such a table the place is a gap.
 """
 
 from dataclasses import dataclass

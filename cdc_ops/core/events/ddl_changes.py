@@ -1,6 +1,6 @@
 """Changes of a table by DDL statements in an archive, and earlier names of its columns. Pure.
 
-    text -> formats.feed.ddl -> DdlChange, ... -> renamings: under which name events from before a statement have a column of now
+    text -> events.ddl -> DdlChange, ... -> renamings: under which name events from before a statement have a column of now
                                             -> told: what the run says of it
 
 A statement that is not understood may have done anything: nothing is concluded across it.

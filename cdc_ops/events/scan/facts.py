@@ -130,6 +130,7 @@ class FileFacts:
         found: What it shows of the table.
         binlog: Of a binlog what it says of itself.
         failure: Why it could not be read, as `CdcError.to_payload` has it; () if it was.
+        too_large: Names a column that does not hold a value, and can be widened; "" for none.
     """
 
     path: str
@@ -139,3 +140,4 @@ class FileFacts:
     found: TableFacts = TableFacts()
     binlog: BinlogFacts | None = None
     failure: tuple[tuple[str, str], ...] = ()
+    too_large: str = ""

@@ -98,3 +98,13 @@ class FileTasks:
     start: int = 0
     stop: int = 0
     first_line: int = 0
+
+    @property
+    def path(self) -> str:
+        """Where the file is, relative to the archive."""
+        return self.files[0].path
+
+    @property
+    def size(self) -> int:
+        """Its bytes, as listed."""
+        return self.files[0].size

@@ -1,24 +1,25 @@
 """Scans one archived file for all tables that want it: a task. What cannot be read is a failure that is told, with all that an error says."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import pyarrow as pa
 
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core import json_codec
-from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.errors import ArchiveFileError, CdcError
 from cdc_ops.events.format import Format
-from cdc_ops.events.parse import envelopes_of
-from cdc_ops.events.record import Envelope, Record
+from cdc_ops.events.record import Record
 from cdc_ops.events.records.files import open_records
+from cdc_ops.events.records.json_lines import ByteRange, read_range
+from cdc_ops.events.records.reader import RecordReader
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.scan.facts import FileFacts
-from cdc_ops.events.scan.request import FileTasks, TableTask
+from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask
+from cdc_ops.events.scan.spreading import Spreader
 from cdc_ops.events.scan.tables import TableScan
-from cdc_ops.events.values import ValueTooLargeError
 
 
 def scan_batches(batches: Iterator[pa.RecordBatch], tasks: tuple[TableTask, ...]) -> Iterator[pa.RecordBatch]:
@@ -50,8 +51,6 @@ def scan_file(tasks: Sequence[TableTask], wanted: FileTasks) -> list[FileFacts]:
             return _scan_records(form, tasks, wanted, archive)
     except CdcError as error:
         failure = tuple(sorted(error.to_payload().items()))
-    except ValueTooLargeError as error:
-        failure = (("too_large", str(error)),)
     except (OSError, EOFError, pa.ArrowException) as error:
         failure = tuple(sorted(_unreadable(path, error).to_payload().items()))
     return [FileFacts(path=path, table=file.table, failure=failure) for file in wanted.files]
@@ -61,75 +60,22 @@ def _scan_records(form: Format, tasks: Sequence[TableTask], wanted: FileTasks, a
     tables = [TableScan(form, tasks[file.table], file) for file in wanted.files]
     file = wanted.files[0]
     first = min(one.first_line for one in wanted.files)
-    reader = open_records(form.spec, tasks[0].format, archive, wanted, first)
+    if wanted.stop:
+        reader: RecordReader = read_range(archive, file.path, ByteRange(wanted.start, wanted.stop), wanted.first_line, first)
+    else:
+        reader = open_records(form.spec.files.container, archive, file.path, file.size, form.spec, tasks[0].format, first)
     spread = Spreader(form, tables)
     for records in reader.batches():
         for value, line in records:
             offset = None if file.start_offset is None else file.start_offset + line
             spread.add(Record(value, file.path, line, file.partition, offset))
     count = reader.count()
-    return [
-        FileFacts(path=file.path, table=table.file.table, lines=count.lines, blank=count.blank, found=table.finish()) for table in tables
-    ]
+    return [_facts(table, FileFacts(path=file.path, table=table.file.table, lines=count.lines, blank=count.blank)) for table in tables]
 
 
-class Spreader:
-    """Hands each record to the tables that it concerns.
-
-    Args:
-        form: The format, opened.
-        tables: The tables.
-    """
-
-    def __init__(self, form: Format, tables: Sequence[TableScan]) -> None:
-        self._form, self._tables = form, tables
-        self._named = form.spec.names_table
-        self._by_name: dict[tuple[str, str], list[TableScan]] = {}
-        for table in tables:
-            self._by_name.setdefault(table.name, []).append(table)
-        self._watching = [table for table in tables if table.task.watch is not None]
-        self._unknown: dict[tuple[int, str, str], bool] = {}
-
-    def add(self, record: Record) -> None:
-        """Takes a record."""
-        for envelope in envelopes_of(self._form, record):
-            self.add_envelope(record, envelope)
-
-    def add_envelope(self, record: Record, envelope: Envelope) -> None:
-        """Takes what a record says."""
-        mine: Iterable[TableScan] = self._by_name.get((envelope.schema, envelope.table), ()) if envelope.table else self._tables
-        line = record.line
-        for table in mine:
-            if line >= table.file.first_line:
-                table.add(record, envelope)
-        if envelope.table:
-            for table in self._watching:
-                if line >= table.file.first_line and table.name != (envelope.schema, envelope.table):
-                    self._add_other(table, record, envelope)
-
-    def _add_other(self, table: TableScan, record: Record, envelope: Envelope) -> None:
-        """Takes a record of another table than one that looks after unknown ones."""
-        key = (id(table), envelope.schema, envelope.table)
-        unknown = self._unknown.get(key)
-        if unknown is None:
-            unknown = self._unknown[key] = is_unknown(table.task, envelope.schema, envelope.table)
-        if unknown:
-            table.add_unknown(record, envelope)
-        elif table.task.again:
-            table.add(record, Envelope(RecordKind.CONTROL, schema=envelope.schema, table=envelope.table))
-
-
-def is_unknown(task: TableTask, schema: str, table: str) -> bool:
-    """True for a table that the pipeline file does not name, or whose records are not to be in this folder."""
-    watch = task.watch
-    if watch is None:
-        return False
-    if not watch.known.knows(f"{schema}.{table}" if schema else table):
-        return True
-    pattern = watch.url.rstrip("/")
-    if "{schema}" in pattern or "{table}" in pattern:
-        return pattern.replace("{schema}", schema).replace("{table}", table) != task.url
-    return False
+def _facts(table: TableScan, counted: FileFacts) -> FileFacts:
+    """Returns what a file holds for a table, once all of it has been read."""
+    return replace(counted, found=table.finish(), too_large=table.too_large)
 
 
 def _unreadable(path: str, error: Exception) -> ArchiveFileError:
@@ -140,3 +86,16 @@ def _unreadable(path: str, error: Exception) -> ArchiveFileError:
         next="Write the file again as the sink made it, or correct the format of the archive. If its records are lost, remove the file:"
         " its offsets are then a gap, which you can accept.",
     )
+
+
+def scan_records(task: TableTask, records: Mapping[str, Sequence[Record]]) -> list[FileFacts]:
+    """Reads records that are there, by their file, as those of whole files are read.
+    """
+    found, form = [], open_format(task.format)
+    for path, some in records.items():
+        table = TableScan(form, task, FileTask(path=path, size=0))
+        spread = Spreader(form, [table])
+        for record in some:
+            spread.add(record)
+        found.append(_facts(table, FileFacts(path=path, lines=len(some))))
+    return found

@@ -7,7 +7,7 @@ from typing import Final
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.events.record import Envelope
 
-_READ_LENGTH: Final = 20_000
+READ_LENGTH: Final = 20_000
 """Characters of a statement that are read; one that has as many may be cut, and is not understood."""
 
 
@@ -27,6 +27,6 @@ def statement_finder(table: TableName) -> Callable[[Envelope], str | None]:
             mine = (envelope.schema, envelope.table) == (table.schema, table.name)
         else:
             mine = named.search(text) is not None
-        return text.strip(" ")[:_READ_LENGTH] if mine else None
+        return text.strip(" ")[:READ_LENGTH] if mine else None
 
     return find

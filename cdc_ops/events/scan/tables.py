@@ -2,22 +2,27 @@
 
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKind
-from cdc_ops.events.change import NAMES, ChangeBatch
+from cdc_ops.events.change import NAMES, ChangeBatch, ChangeTypes, empty_batch
 from cdc_ops.events.format import Format
 from cdc_ops.events.places import Place, place_maker
 from cdc_ops.events.record import NOT_UTF8, Envelope, Record
+from cdc_ops.events.registry import spec_of
 from cdc_ops.events.renames import renamer
 from cdc_ops.events.scan.facts import Drift, FoundStatement, Order, ShownRecord, TableFacts
 from cdc_ops.events.scan.parts import ChangeParts, Parts
 from cdc_ops.events.scan.request import FileTask, TableTask
 from cdc_ops.events.scan.statements import statement_finder
 from cdc_ops.events.table import TableReader
+from cdc_ops.events.values import ValueTooLargeError
 
 _BATCH: Final = 4096
 _SHOWN: Final = 5
@@ -43,6 +48,8 @@ class TableScan:
         self._seen = _Seen(form, task, file)
         self._records: list[Record] = []
         self._envelopes: list[Envelope] = []
+        self.too_large = ""
+        """Names the column that does not hold a value and can be widened, "" if there is none: nothing is read for the table then."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -73,6 +80,16 @@ class TableScan:
             self._changes.add(changes)
         self._feed.add(_kept(batch, self.task))
 
+    def add_plain(self, changes: pa.Table, moments: npt.NDArray[np.int64]) -> None:
+        """Takes whole rows and deletes that are typed already, with the columns of `_applied`.
+
+        Args:
+            changes: The rows.
+            moments: When the source made each: microseconds since 1970.
+        """
+        self._seen.add_plain(changes, moments)
+        self._changes.add(changes)
+
     def finish(self) -> TableFacts:
         """Writes what is left, and tells what the file shows."""
         self._read()
@@ -81,10 +98,16 @@ class TableScan:
         return self._seen.facts(self._changes, self._feed)
 
     def _read(self) -> None:
-        if self._records:
-            records, envelopes = self._records, self._envelopes
-            self._records, self._envelopes = [], []
-            self.add_changes(self._reader.read(records, envelopes))
+        records, envelopes = self._records, self._envelopes
+        self._records, self._envelopes = [], []
+        if not records or self.too_large:
+            return
+        try:
+            batch = self._reader.read(records, envelopes)
+        except ValueTooLargeError as error:  # of this table alone: the others go on
+            self.too_large = str(error)
+        else:
+            self.add_changes(batch)
 
 
 def _applied(batch: ChangeBatch, *, moves_leave: bool) -> pa.Table | None:
@@ -138,8 +161,17 @@ def _kept(batch: ChangeBatch, task: TableTask) -> pa.Table:
     rows = list(range(len(batch))) if task.keeps_all else [index for index, kind in enumerate(batch.kind) if kind in _SET_ASIDE]
     if not rows:
         return pa.table({})
-    raw = [_raw(batch.records[index], batch.reason[index]) if aside[index] else None for index in rows]
-    return batch.feed().take(pa.array(rows, pa.int64())).append_column("raw", pa.array(raw, pa.string()))
+    raw = [_raw(batch.records[index], batch.reason[index]) if aside[index] else None for index in range(len(batch))]
+    return _with_raw(batch, raw).take(pa.array(rows, pa.int64()))
+
+
+def _with_raw(batch: ChangeBatch, raw: list[str | None]) -> pa.Table:
+    return batch.feed().append_column("raw", pa.array(raw, pa.string()))
+
+
+def empty_feed(task: TableTask) -> pa.Table:
+    """Returns the feed of no rows."""
+    return _with_raw(empty_batch(ChangeTypes(spec_of(task.format), task.schema, task.keys)), [])
 
 
 def _raw(record: Record, reason: str | None) -> str:
@@ -217,6 +249,20 @@ class _Seen:
             if at is not None and at > self._behind_at:
                 self._behind_at = at
 
+    def add_plain(self, changes: pa.Table, moments: npt.NDArray[np.int64]) -> None:
+        """Takes whole rows and deletes into account that no snapshot read; parts of their places are integers."""
+        self._events += changes.num_rows
+        places = [numbers.to_numpy() for numbers in changes["position"].combine_chunks().flatten()]
+        lowest, highest = _extreme(places, highest=False), _extreme(places, highest=True)
+        self._lowest = min(self._lowest, lowest) if self._lowest else lowest
+        self._highest = max(self._highest, highest)
+        self._last = max(self._last, int(moments.max()))
+        self._at = max(self._at, int(moments.max()))
+        if self._file.newest and lowest < self._file.newest:
+            below = _is_below(places, self._file.newest)
+            self._behind += int(below.sum())
+            self._behind_at = max(self._behind_at, int(moments[below].max(initial=-(2**63))))
+
     def _other(self, batch: ChangeBatch, index: int) -> None:
         kind, envelope = batch.kind[index], batch.envelopes[index]
         if kind is RecordKind.BAD:
@@ -267,3 +313,21 @@ def _moment(micros: int | None) -> str:
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")
 
 
+
+
+def _extreme(places: Sequence[npt.NDArray[np.int64]], *, highest: bool) -> Place:
+    """Returns the largest or the smallest of some places, each part of which has an array."""
+    rows = np.arange(len(places[0]))
+    for numbers in places:
+        some = numbers[rows]
+        rows = rows[some == (some.max() if highest else some.min())]
+    return tuple(int(numbers[rows[0]]) for numbers in places)
+
+
+def _is_below(places: Sequence[npt.NDArray[np.int64]], newest: Place) -> npt.NDArray[np.bool_]:
+    """True for places before another one."""
+    below, same = np.zeros(len(places[0]), np.bool_), np.ones(len(places[0]), np.bool_)
+    for numbers, limit in zip(places, newest, strict=False):
+        below |= same & (numbers < limit)
+        same &= numbers == limit
+    return below | (same & (len(places) < len(newest)))

@@ -1,6 +1,6 @@
 """Rows of binlogs for the fold: what of them says by kernels exactly what the format's records say by expressions. Spark-free.
 
-    Changes --plain_rows--> rows by the names of `decode.plain_rows`, and which rows are left to the records
+    Changes --left_rows--> which rows are left to the records
 
 What `formats.mysql_binlog` reads by expressions, this takes as the kernels make it, or leaves; tests read the same files both ways.
 """
@@ -13,20 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.logical_types import LogicalType, byte_length, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import LARGEST
-from cdc_ops.decode.json.events import CREATE, DELETE, UPDATE
-from cdc_ops.decode.key_hashes import can_be_hashed, hashes_of
-from cdc_ops.decode.plain_rows import HASH, LINE, MOMENT, OPERATION, PlainRows, column_name, key_name, part_name
 from cdc_ops.decode.program import Field, Program, is_supported
 from cdc_ops.formats.fast_binlog.change_batches import Changes, Target
 
-PARTS: Final = 3
-"""Number of the file, offset, inner number; the number of the row follows them."""
-_LETTERS: Final = np.array([CREATE, UPDATE, DELETE], np.int8)
 _TAKEN: Final = frozenset(
     {
         *(LogicalType.INTEGER, LogicalType.UNSIGNED_BIGINT, LogicalType.YEAR, LogicalType.DECIMAL, LogicalType.FLOAT),
@@ -41,33 +34,31 @@ _ADDRESSES: Final = frozenset({"inet4", "inet6"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainBinlog(PlainRows):
+class PlainBinlog:
     """How the rows of one table are read.
 
     Args:
+        keys: The columns of the key, by their numbers.
         target: What the decoder is to read.
         settled: Columns of which the reference decoder makes the marked values.
         table: The table.
     """
 
+    keys: tuple[int, ...]
     target: Target
     settled: frozenset[str]
     table: TableSchema
 
 
-def plain_binlog(schema: TableSchema, keys: tuple[str, ...], options: FormatOptions) -> PlainBinlog | None:
-    """Returns how a table's rows are read; None if all of them are left to the records. See `formats.feed.plain`."""
+def plain_binlog(schema: TableSchema, keys: tuple[str, ...]) -> PlainBinlog | None:
+    """Returns how a table's rows are read; None if all of them are left to the records."""
     names = schema.names
     if not keys or len(set(names)) != len(names) or not all(is_supported(column.delta_type) for column in schema.columns):
         return None
     fields = tuple(Field.of(column.name, column.delta_type) for column in schema.columns)
     places = tuple(names.index(key) for key in keys)
-    if not all(can_be_hashed(fields[place]) for place in places):
-        return None
     program = Program.of(fields)
     return PlainBinlog(
-        parts=PARTS,
-        columns=fields,
         keys=places,
         target=Target(database=schema.table.schema, table=schema.table.name, program=program, images=True),
         settled=frozenset(column.name for column in schema.columns if logical_type_of(column) in _SETTLED),
@@ -111,32 +102,3 @@ def _is_true(condition: Any) -> npt.NDArray[np.bool_]:
     """Returns a condition as an array; NULL is false."""
     found: npt.NDArray[np.bool_] = condition.fill_null(False).to_numpy(zero_copy_only=False)
     return found
-
-
-def plain_rows(form: PlainBinlog, changes: Changes, file_number: int, committed: npt.NDArray[np.int64], kept: pa.Array) -> pa.Table:
-    """Returns the rows that are not left.
-
-    Args:
-        form: How they are read.
-        changes: All rows.
-        file_number: The number at the end of the file's name.
-        committed: When the transaction of each row was committed: microseconds since 1970.
-        kept: True for the rows to return.
-    """
-    count = changes.kind.size
-    deleted = changes.kind == 2
-    numbers = (np.full(count, file_number), changes.offset, changes.inner, changes.row)
-    arrays: dict[str, Any] = {
-        OPERATION: pa.array(_LETTERS[changes.kind]),
-        MOMENT: pa.array(committed),
-        LINE: pa.array(changes.offset),
-        **{part_name(part): pa.array(values) for part, values in enumerate(numbers)},
-    }
-    gone = pa.array(deleted) if deleted.any() else None
-    for place, values in enumerate(changes.rows.columns):
-        arrays[column_name(place)] = values if gone is None else pc.if_else(gone, pa.scalar(None, values.type), values)
-    arrays |= {key_name(index): changes.rows.column(place) for index, place in enumerate(form.keys)}
-    table = pa.table(arrays).filter(kept)
-    keys = [table[key_name(index)].combine_chunks() for index in range(len(form.keys))]
-    hashes = hashes_of([form.columns[place] for place in form.keys], keys) if table.num_rows else np.zeros(0, np.int64)
-    return table.append_column(HASH, pa.array(hashes))

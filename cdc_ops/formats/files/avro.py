@@ -42,7 +42,7 @@ from cdc_ops.formats.files.json_lines import (
     places_of,
     scan_place,
 )
-from cdc_ops.formats.files.local_rows import local_rows
+from cdc_ops.lake.spark.local_rows import local_rows
 
 _AT_ONCE: Final = 8
 

@@ -22,7 +22,7 @@ from cdc_ops.core.archive.binlog_sequence import binlog_name, check_sequence, fa
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError, from_payload
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile
-from cdc_ops.formats.files.local_rows import local_rows
+from cdc_ops.lake.spark.local_rows import local_rows
 
 _SCANNED: Final = "at int, error string, what string, why string, data string, next string, facts string"
 _BATCH: Final = 2000

@@ -22,7 +22,7 @@ from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.file_names import Compression, split_extension
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.files.local_rows import local_rows
+from cdc_ops.lake.spark.local_rows import local_rows
 
 READABLE_SUFFIXES: Final = ("gz", "bz2", "zst")
 """Suffixes of compressed files that Spark 4.2 reads correctly. Spark expects Hadoop's own layout behind `.lz4` and `.snappy`, which

@@ -22,7 +22,7 @@ from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.feed.values import any_of
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile, by_place, escaped, file_lines, path_of
-from cdc_ops.formats.files.local_rows import local_rows
+from cdc_ops.lake.spark.local_rows import local_rows
 
 _TYPES: Final = dict(RECORD_COLUMNS)
 _PLACES: Final = {"__uri": "string", "__known": "bigint", "file": "string", "partition": "int", "__start": "bigint"}

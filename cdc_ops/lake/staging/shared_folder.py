@@ -60,7 +60,7 @@ def check_shared(spark: SparkSession, folders: Iterable[str]) -> None:
             with suppress(OSError):
                 filesystem.rm(inner, recursive=True)
         if found != _TASKS:
-            raise _not_shared(folder, f"Spark wrote {_TASKS} files there, of which {found} can be seen by this process.")
+            raise not_shared(folder, f"Spark wrote {_TASKS} files there, of which {found} can be seen by this process.")
 
 
 def write_seen(rows: DataFrame, folder: str, partition_by: Sequence[str] = ()) -> None:
@@ -78,7 +78,7 @@ def write_seen(rows: DataFrame, folder: str, partition_by: Sequence[str] = ()) -
         return
     wrote, seen = int(written.get["rows"]), sum(_rows_of(folder, part) for part in _parts(folder))
     if seen < wrote:
-        raise _not_shared(folder, f"Spark wrote {wrote:,} rows there, of which {seen:,} can be seen by this process.")
+        raise not_shared(folder, f"Spark wrote {wrote:,} rows there, of which {seen:,} can be seen by this process.")
 
 
 def roots_of(paths: Iterable[str]) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def _rows_of(folder: str, part: str) -> int:
         return int(pq.ParquetFile(stream).metadata.num_rows)
 
 
-def _not_shared(folder: str, why: str) -> EnvironmentSetupError:
+def not_shared(folder: str, why: str) -> EnvironmentSetupError:
     return EnvironmentSetupError(
         f"Spark's executors and this process do not share the folder {folder}.",
         why=f"{why} A path of the local file system is a folder of each machine, unless a shared one is mounted there.",

@@ -1,4 +1,4 @@
-"""Whether the binlogs of a batch go on where the table stands: the same server, and no transaction in between. Runs in Spark's driver.
+"""Whether the binlogs of a batch go on where the table stands: the same server, and no transaction in between. Pure.
 
 Numbers of files prove that none is missing by its name. What the files say of their transactions proves that none was swapped for another
 server's, or was written anew under the same name: the commit of each batch carries the transactions up to its end.
@@ -10,13 +10,13 @@ from dataclasses import replace
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.binlog_sequence import begins_alike, binlog_name, follows, why_not_next
 from cdc_ops.core.archive.file_names import BinlogName
+from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.errors import ArchiveOrderError
-from cdc_ops.formats.files.json_lines import FileLines
 from cdc_ops.steps.archive.frozen_files import names_of
 
 
-def transactions_after(log: LogBatch, files: Sequence[FileLines]) -> Callable[[Sequence[str]], str]:
+def transactions_after(log: LogBatch, files: Sequence[ReadFile]) -> Callable[[Sequence[str]], str]:
     """Checks that the first binlog of a batch follows the last one that the table has.
 
     Args:
@@ -48,7 +48,7 @@ def transactions_after(log: LogBatch, files: Sequence[FileLines]) -> Callable[[S
     return after
 
 
-def last_binlog(log: LogBatch, files: Sequence[FileLines], merged: Sequence[str]) -> BinlogFacts | None:
+def last_binlog(log: LogBatch, files: Sequence[ReadFile], merged: Sequence[str]) -> BinlogFacts | None:
     """Returns what the last of the merged binlogs says of itself, or what is known of the one before them."""
     names = {path: name.number for path, name in names_of(log).items() if isinstance(name, BinlogName)}
     found = [file for file in files if file.binlog is not None and file.path in names and file.path in set(merged)]
@@ -56,7 +56,7 @@ def last_binlog(log: LogBatch, files: Sequence[FileLines], merged: Sequence[str]
     return replace(last, unfollowed=()) if last is not None else log.before.last_binlog
 
 
-def _why_not_after(log: LogBatch, file: FileLines, name: BinlogName) -> str:
+def _why_not_after(log: LogBatch, file: ReadFile, name: BinlogName) -> str:
     """Returns what shows that a file is neither the one that was read last nor the one behind it; "" if nothing does."""
     last, here = log.before.last_binlog, file.binlog
     if last is None or here is None:

@@ -1,87 +1,39 @@
-"""What landed events tell of a table's columns: aggregates of the feed, and what they come to; Spark expressions only."""
+"""What events tell of a table's columns, and what that comes to."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F
-
 from cdc_ops.core.events.column_drift import STATEMENT_LENGTH, ColumnDrift
 from cdc_ops.core.events.ddl_changes import ONLY_TAKES_AWAY, DdlChange, Renaming, Statement, TableChangeKind, renamings, reportable_changes
-from cdc_ops.core.events.format_spec import MYSQL, WHOLE_ROW, FormatSpec, RecordKind
-from cdc_ops.core.operation.log_batch import LogBatch
-from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
+from cdc_ops.core.events.format_spec import MYSQL, FormatSpec
 from cdc_ops.core.schema.tables import TableName, TableSchema
-from cdc_ops.formats.feed.canonical import all_names
-from cdc_ops.formats.feed.fold import place_of
-from cdc_ops.steps.log.event_order import instant, moment
+from cdc_ops.events.scan.facts import Drift, FoundStatement
+from cdc_ops.events.scan.statements import READ_LENGTH
+from cdc_ops.steps.log.event_order import instant
 
-STATEMENT: Final = "statement"
-"""Column of a landed feed: a statement that may have changed this table, and the database that its record names."""
 _UNIT: Final = timedelta(seconds=1)
-_READ_LENGTH: Final = 20_000
-"""Characters of a statement that are read; one that has as many may be cut, and is not understood."""
 
 
-def statement_of(table: TableName) -> Column:
-    """Returns the statement of a feed's row that may have changed the table; what a snapshot writes of a table changed nothing.
-
-    Of a statement whose record names no table, e.g. one that renames several, it is enough that it has the table's name in it, or drops a
-    database.
-    """
-    name = F.col("table")
-    known = F.coalesce(name["name"], F.lit("")) != ""
-    of_it = F.when(known, (name["schema"] == table.schema) & (name["name"] == table.name))
-    of_it = of_it.otherwise(F.col("ddl").rlike(rf"(?is)(^|\W)\Q{table.name}\E(\W|$)|\bdrop\s+(database|schema)\b"))
-    mine = of_it & ~F.coalesce(F.col("snapshot"), F.lit(False))
-    text = F.substring(F.trim("ddl"), 1, _READ_LENGTH).alias("text")
-    found = F.struct(text, F.coalesce(name["schema"], F.lit("")).alias("schema"))
-    return F.when((F.col("kind") == RecordKind.DDL) & F.coalesce(mine, F.lit(False)), found).alias(STATEMENT)
-
-
-def news_columns(feed: DataFrame, schema: TableSchema, spec: FormatSpec, log: LogBatch) -> tuple[Column, ...]:
-    """Returns what `news_of` and `statements_of` need of each file: nearly always there is nothing to collect.
-
-    Args:
-        feed: The landed feed.
-        schema: The table.
-        spec: The format's declaration.
-        log: Names all columns that the pipeline file declares; and maybe one that has all of a document, also what is not declared.
-    """
-    declared = () if dict(log.archive.events.settings).get(DOCUMENT_COLUMN) else log.declared
-    strange = F.array_except("unmapped", F.array(*(F.lit(name) for name in declared))) if declared else F.lit(None).cast("array<string>")
-    every = all_names(schema.columns)
-    lacks = (F.col("kind") == RecordKind.CHANGE) & F.col("op").isin(*WHOLE_ROW) & (F.col("present") != every)
-    said = F.col(STATEMENT)
-    place, at = place_of(feed, _of_delivery(spec)).alias("place"), F.coalesce(moment(F.col("source_time")), F.lit("")).alias("at")
-    return (
-        F.flatten(F.collect_set(F.when(F.size(strange) > 0, strange))).alias("undeclared"),
-        F.count_if(lacks).alias("lacking"),
-        F.collect_set(F.when(lacks, F.col("present"))).alias("told"),
-        F.flatten(F.collect_set(F.when(lacks, F.col("unmapped")))).alias("unmapped"),
-        F.collect_set(F.when(said.isNotNull(), F.struct(said["text"].alias("text"), said["schema"].alias("schema"), place, at))).alias(
-            "statements"
-        ),
-    )
-
-
-def statements_of(rows: Iterable[Row], table: TableName, spec: FormatSpec) -> tuple[Statement, ...]:
+def statements_of(drifts: Iterable[Drift], table: TableName, spec: FormatSpec) -> tuple[Statement, ...]:
     """Returns the statements that were found in the files and are of the table, or not understood; of the same place each text once."""
-    found = {(one["text"], one["schema"], tuple(one["place"])): one["at"] for row in rows for one in row["statements"]}
-    read = [replace(_statement(*key, table, spec), at=instant(at)) for key, at in sorted(found.items(), key=str)]
+    found = {(one.text, one.schema, one.place): one for drift in drifts for one in drift.statements}
+    read = [_statement(one, table, spec) for _, one in sorted(found.items(), key=str)]
     return tuple(one for one in read if one.changes != ())
 
 
-def _statement(text: str, schema: str, place: tuple[int | None, ...], table: TableName, spec: FormatSpec) -> Statement:
-    from cdc_ops.formats.feed.ddl import table_changes  # brings a parser of SQL, which few batches need
+def _statement(found: FoundStatement, table: TableName, spec: FormatSpec) -> Statement:
+    from cdc_ops.events.ddl import table_changes  # brings a parser of SQL, which few batches need
 
-    readable = spec.statements == MYSQL and len(text) < _READ_LENGTH
-    known = tuple(number for number in place if number is not None)
-    return Statement(
-        text=text, place=known if len(known) == len(place) else (), changes=table_changes(text, table, schema) if readable else None
+    readable = spec.statements == MYSQL and len(found.text) < READ_LENGTH
+    known = tuple(number for number in found.place if number is not None)
+    statement = Statement(
+        text=found.text,
+        place=known if len(known) == len(found.place) else (),
+        changes=table_changes(found.text, table, found.schema) if readable else None,
     )
+    return replace(statement, at=instant(found.at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,22 +69,22 @@ class AlteredTable:
             return ()
         return tuple(one for one in renamings(self.statements, self.schema.names) if (one.old, one.new.lower()) not in self._by_setting)
 
-    def news(self, rows: Sequence[Row], truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...] = ()) -> ColumnDrift:
+    def drift(self, drifts: Sequence[Drift], truncates: Iterable[tuple[int, ...]], lowest: tuple[int, ...] = ()) -> ColumnDrift:
         """Adds up what was found in each file, once old names were read as `renamings` says.
 
         Args:
-            rows: One per file, with the `news_columns`.
+            drifts: Of each file.
             truncates: Positions of the TRUNCATEs among the events.
             lowest: The smallest position among them; () if there is none.
         """
-        lacking = [set(names) for row in rows for names in row["told"]]
+        lacking = [set(names) for one in drifts for names in one.told]
         return ColumnDrift(
             lacking=tuple(column.name for column in self.schema.columns if any(column.name not in names for names in lacking)),
-            rows=sum(row["lacking"] for row in rows),
-            unmapped=tuple(sorted({name for row in rows for name in row["unmapped"] if name.lower() not in self._known})),
+            rows=sum(one.lacking for one in drifts),
+            unmapped=tuple(sorted({name for one in drifts for name in one.unmapped if name.lower() not in self._known})),
             statements=tuple(sorted({one.text[:STATEMENT_LENGTH] for one in self.statements if one.changes is None})),
             changes=self._changes(truncates, lowest) if self.statements else (),
-            undeclared=tuple(sorted({name for row in rows for name in row["undeclared"] if name.lower() not in self._known})),
+            undeclared=tuple(sorted({name for one in drifts for name in one.undeclared if name.lower() not in self._known})),
             declared=self.declared,
             keeps_versions=self.keeps_versions,
         )
@@ -176,6 +128,3 @@ class AlteredTable:
         names = [field.name for field in self.spec.order if not field.of_delivery]
         return ", ".join(f"{name} {number}" for name, number in zip(names, place, strict=False) if name != "streamed" and number > 0)
 
-
-def _of_delivery(spec: FormatSpec) -> tuple[str, ...]:
-    return tuple(field.name for field in spec.order if field.of_delivery)

@@ -1,68 +1,19 @@
-"""The files of a frozen operation of the log method as Spark reads them, and which of their records the operation wants. Runs in Spark."""
+"""The files of a frozen operation of the log method: what is asked of each, and what they hold for a table."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-from cdc_ops.archives.base import Archive
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.binlog_sequence import is_proven_whole
 from cdc_ops.core.archive.file_names import BinlogName, KafkaName
-from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.archive.offsets import OffsetRange
+from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.binlog.refusals import shortened
 from cdc_ops.core.binlog.unfollowed import UnfollowedChange
-from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LogBatch
-from cdc_ops.core.pipeline.archive_config import store_options
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.formats.files.containers import open_files
-from cdc_ops.formats.files.json_lines import FileLines, RecordFile
-from cdc_ops.formats.files.local_rows import local_rows
-from cdc_ops.formats.registry import open_format
-from cdc_ops.steps.archive.frozen_files import check_unchanged, names_of
-
-RecordFilter = Callable[[DataFrame], DataFrame]
-"""Leaves of records, or of their envelopes, those that an operation wants; both have `file` and `line`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedFiles:
-    """Files of an operation whose records have been counted.
-
-    Args:
-        files: What each of them holds.
-        read: Paths of all files that `envelopes` has records of: those of the operation, or more where it shares its reading.
-        envelopes: Makes the envelopes of the records that are wanted.
-    """
-
-    files: tuple[FileLines, ...]
-    read: tuple[str, ...]
-    envelopes: Callable[[RecordFilter], DataFrame]
-
-
-def open_alone(spark: SparkSession, log: LogBatch, archive: Archive) -> CountedFiles:
-    """Counts the records of an operation's files: an action.
-
-    Raises:
-        ArchiveChangedError: a file is not what it was when it was frozen.
-        ArchiveFileError: a file cannot be read.
-    """
-    check_unchanged(archive, FrozenFiles(files=log.files))
-    form, options = open_format(log.archive.events.format), chosen_format(log)
-    opened = open_files(spark, record_files(log), form.spec, options, archive, store_options(dict(log.archive.options)))
-    paths = tuple(file.path for file in log.files)
-    # What is not wanted is left out before it is parsed.
-    return CountedFiles(files=opened.files, read=paths, envelopes=lambda wanted: form.envelopes(wanted(opened.records()), options))
-
-
-def chosen_format(log: LogBatch) -> FormatOptions:
-    """Returns what the pipeline file says of the format."""
-    return log.archive.format_options
+from cdc_ops.events.scan.request import FileTask
+from cdc_ops.steps.archive.frozen_files import names_of
 
 
 def kafka_names(log: LogBatch) -> dict[str, KafkaName]:
@@ -70,22 +21,27 @@ def kafka_names(log: LogBatch) -> dict[str, KafkaName]:
     return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName)}
 
 
-def record_files(log: LogBatch) -> tuple[RecordFile, ...]:
-    """Returns the files of an operation as Spark reads them."""
-    names, found = kafka_names(log), []
-    for file in log.files:
-        name = names.get(file.path)
-        partition, offset = (name.partition, name.start_offset) if name is not None else (None, None)
-        uri = uri_of(log.url, file.path)
-        found.append(RecordFile(path=file.path, uri=uri, size=file.size, partition=partition, start_offset=offset))
-    return tuple(found)
+def file_tasks(log: LogBatch, table: int = 0) -> tuple[FileTask, ...]:
+    """Returns what is asked of each file of an operation.
 
-
-def uri_of(url: str, path: str) -> str:
-    """Returns what Spark calls a file of an archive."""
-    scheme, is_url, rest = url.rpartition("://") if "://" in url else ("", "", url)
-    place = f"{rest.rstrip('/')}/{path}"
-    return f"{ {'s3': 's3a'}.get(scheme, scheme) }://{place}" if is_url and scheme != "file" else place
+    Args:
+        log: What it reads.
+        table: The number of its table in the scan.
+    """
+    kafka, placed = kafka_names(log), placed_names(log)
+    newest = {item.stream: item.place for item in log.before.newest}
+    return tuple(
+        FileTask(
+            path=file.path,
+            size=file.size,
+            table=table,
+            partition=name.partition if (name := kafka.get(file.path)) else None,
+            start_offset=name.start_offset if name else None,
+            first_line=_first_wanted_line(log, file.path, kafka),
+            newest=newest.get(placed[file.path].stream, ()) if file.path in placed else newest.get("", ()),
+        )
+        for file in log.files
+    )
 
 
 def placed_names(log: LogBatch) -> dict[str, KafkaName | BinlogName]:
@@ -93,7 +49,7 @@ def placed_names(log: LogBatch) -> dict[str, KafkaName | BinlogName]:
     return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName | BinlogName)}
 
 
-def covers_of_files(files: Iterable[FileLines], log: LogBatch, table: TableName) -> tuple[OffsetRange, ...]:
+def covers_of_files(files: Iterable[ReadFile], log: LogBatch, table: TableName) -> tuple[OffsetRange, ...]:
     """Returns what files hold for a table by their contents; names without positions cover nothing that could be proven.
 
     A binlog without an end that is not proven to be whole ends behind its last transaction, and what may follow there is a gap. So is what
@@ -146,7 +102,7 @@ def _covers_of_binlog(
 def _of_table(changes: Sequence[UnfollowedChange], table: TableName) -> tuple[UnfollowedChange, ...]:
     if not changes:
         return ()
-    from cdc_ops.formats.feed.statement_tables import concerns  # brings a parser of SQL, which few batches need
+    from cdc_ops.events.statement_tables import concerns  # brings a parser of SQL, which few batches need
 
     return tuple(change for change in changes if concerns(change, table))
 
@@ -158,28 +114,7 @@ def _unfollowed_text(changes: Sequence[UnfollowedChange], table: TableName) -> s
     return f"{table} was changed by {what}{text}" + (f", and {more:,} more" if more else "")
 
 
-def unread(frame: DataFrame, read: Iterable[str], log: LogBatch, merged: Iterable[str]) -> DataFrame:
-    """Leaves out the records of files that are not merged, and those below the watermark: the table has them, and what came after them.
-
-    Args:
-        frame: Records or envelopes.
-        read: Paths of the files that it may have records of.
-        log: What the operation reads.
-        merged: Paths of its files that lie before the first gap.
-    """
-    wanted, names = set(merged), kafka_names(log)
-    if left_out := [(path,) for path in read if path not in wanted]:
-        others = F.broadcast(local_rows(frame.sparkSession, left_out, {"file": "string"}))
-        frame = frame.join(others, "file", "left_anti").select(*frame.columns)
-    old = [
-        (F.col("file") == path) & (F.col("line") < first)
-        for path in names
-        if path in wanted and (first := first_wanted_line(log, path, names))
-    ]
-    return frame.where(~reduce(or_, old)) if old else frame
-
-
-def first_wanted_line(log: LogBatch, path: str, names: Mapping[str, KafkaName]) -> int:
+def _first_wanted_line(log: LogBatch, path: str, names: Mapping[str, KafkaName]) -> int:
     """Returns the first line of a file that the table does not have."""
     name = names.get(path)
     reached = log.before.position_of(name.stream) if name is not None else None

@@ -1,30 +1,42 @@
-"""extract of the log method, its end: what was read is folded, and what it comes to is landed. Runs in Spark.
+"""Folds what was read of an operation's files, bucket of keys by bucket, and lands it: in tasks of Spark, or here where it is little.
 
-Where workers fold all of it, they write the landed files too, and the rows never reach the JVM. What they cannot write Spark lands.
+    parts of the changes --events.fold--> the rows of a bucket --> a Parquet file of the staging area, as Spark would land it
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
-from pyspark.sql import Observation, SparkSession
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.apply.deletes import DELETE_MARK
-from cdc_ops.core.operation.log_batch import PRESENT
+from cdc_ops.core import json_codec
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
-from cdc_ops.formats.feed.fold import TIED, place_of, refuse_ties
+from cdc_ops.core.schema.tables import TableName
+from cdc_ops.errors import TiedEventsError
+from cdc_ops.events.fold import Folded, FoldRules, Tie, fold_feed
+from cdc_ops.events.registry import spec_of
+from cdc_ops.events.scan.facts import Part
 from cdc_ops.lake.data_files.task_files import codec_of
+from cdc_ops.lake.data_files.writer import DataFile, write_data_file
 from cdc_ops.lake.file_io import make_folder, open_filesystem
-from cdc_ops.lake.staging.landing import declare_landed, land, landing_folder
+from cdc_ops.lake.spark.expressions import is_true
+from cdc_ops.lake.spark.session import pinned
+from cdc_ops.lake.staging.landing import declare_landed, landing_folder
 from cdc_ops.lake.staging.manifests import landed_files
-from cdc_ops.steps.log.plain.buckets import LandedBucket
-from cdc_ops.steps.log.plain.lane import PlainEvents
-from cdc_ops.steps.log.plain.lanes import LandedLanes
-from cdc_ops.steps.stage.folded_events import landed_rows
+from cdc_ops.lake.staging.shared_folder import not_shared
+from cdc_ops.steps.log.scanned_files import ScannedTable, spread
+
+_HERE: Final = 4 * 2**20
+"""Changes of so many bytes are folded in this process."""
+_SHOWN: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FoldedCounts:
     """What landed rows are: those of which not every column is known, and those that are gone."""
 
@@ -33,86 +45,198 @@ class FoldedCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folding:
-    """How the events of an operation are folded and landed.
+class RowGroup:
+    """A row group of a file of changes."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """All row groups that have rows of a bucket's keys."""
+
+    groups: tuple[RowGroup, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedBucket:
+    """What has been landed of a bucket.
 
     Args:
-        truncated: False if there is no TRUNCATE among them.
-        partial: False if each update is known to speak of all columns.
-        check: See `lake.staging.landing.land`.
-        finish: Puts into the manifest what else is to be said.
-        say: Receives a line if Spark lands rows that workers were to land.
+        file: Its rows, None if there are none.
+        partial, deletes: As in `FoldedCounts`.
+        tied: Keys with two different events at one place: the first of them.
     """
 
-    truncated: bool
-    partial: bool
-    check: Callable[[], None]
-    finish: Callable[[Manifest, FoldedCounts], Manifest]
-    say: Callable[[str], None]
+    file: DataFile | None = None
+    partial: int = 0
+    deletes: int = 0
+    tied: tuple[tuple[str, str], ...] = ()
 
 
-def land_folded(spark: SparkSession, operation: Operation, attempt: str, lanes: LandedLanes, folding: Folding) -> Manifest:
-    """Folds what was read of an operation's files and lands it: an action.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldTask:
+    """What is the same for all buckets.
+
+    Args:
+        rules: What the table wants of its events.
+        changes: Where the changes are.
+        folder: Where landed rows go.
+        codec: How their files are compressed: one of `lake.data_files.writer.CODECS`.
+    """
+
+    rules: FoldRules
+    changes: str
+    folder: str
+    codec: str
+
+
+def land_folded(
+    spark: SparkSession,
+    operation: Operation,
+    attempt: str,
+    scanned: ScannedTable,
+    merged: Sequence[str],
+    check: Callable[[], None],
+    finish: Callable[[Manifest, FoldedCounts], Manifest],
+) -> Manifest:
+    """Folds the changes of some files and lands what they come to.
+
+    A task that ran twice has left a file that no answer names: it is removed, and one that comes later is no file of the manifest's.
+
+    Args:
+        spark: The session.
+        operation: The operation.
+        attempt: Folder name of this try, unique.
+        scanned: What was read.
+        merged: Paths of the files that lie before the first gap.
+        check: See `lake.staging.landing.land`.
+        finish: Puts into the manifest what else is to be said.
 
     Raises:
         TiedEventsError: two events at one place say different things.
         CdcError: what the check raises.
     """
-    plain, landed = lanes.workers_alone, None
-    if plain:
-        try:
-            landed = _landed_by_workers(spark, operation, attempt, lanes, plain)
-        except _NotLandedError as error:
-            folding.say(f"{operation.table}: Spark lands what the events come to, because the decoder's workers could not: {error}")
-    if landed is None:
-        return _landed_by_spark(spark, operation, attempt, lanes, folding)
-    if any(bucket.tied for bucket in landed):
-        folding.check()
-        refuse_ties(lanes.folded(truncated=False, partial=False), operation.full_schema)
-    counts = FoldedCounts(partial=0, deletes=sum(bucket.deletes for bucket in landed))
-    return declare_landed(spark, operation, attempt, folding.check, lambda manifest: folding.finish(manifest, counts))
+    task = _task(spark, operation, attempt, scanned, merged)
+    make_folder(task.folder)
+    landed = _landed(spark, operation, scanned, merged, task)
+    if tied := [tie for one in landed for tie in one.tied]:
+        check()
+        raise _tied(operation.table, tied)
+    _check_seen(operation, attempt, task.folder, landed)
+    counts = FoldedCounts(partial=sum(one.partial for one in landed), deletes=sum(one.deletes for one in landed))
+    return declare_landed(spark, operation, attempt, check, lambda manifest: finish(manifest, counts))
 
 
-def _landed_by_spark(spark: SparkSession, operation: Operation, attempt: str, lanes: LandedLanes, folding: Folding) -> Manifest:
-    folded = lanes.folded(truncated=folding.truncated, partial=folding.partial)
-    tied, landed = Observation(), Observation()
-    rows = landed_rows(folded.observe(tied, F.count_if(TIED).alias("n")), operation, place_of(folded))
-    partial, deletes = F.count_if(F.col(PRESENT).isNotNull()).alias("partial"), F.count_if(F.col(DELETE_MARK)).alias("deletes")
+def _task(spark: SparkSession, operation: Operation, attempt: str, scanned: ScannedTable, merged: Sequence[str]) -> FoldTask:
+    stored = operation.apply.stored_as
+    deletes = not stored.ignores_deletes
+    truncates = [place for one in scanned.of(merged).values() for place in one.truncates]
+    rules = FoldRules(
+        schema=operation.full_schema,
+        keys=scanned.task.keys,
+        order=spec_of(scanned.task.format).order,
+        deletes=deletes,
+        versions=stored.keeps_versions,
+        nulls_ignored=stored.nulls_ignored,
+        barrier=max(truncates) if truncates and deletes and not stored.keeps_versions else None,
+    )
+    return FoldTask(
+        rules=rules, changes=scanned.task.changes, folder=landing_folder(operation, attempt), codec=codec_of(spark) or "snappy"
+    )
 
-    def finished(manifest: Manifest) -> Manifest:
-        if tied.get["n"]:
-            refuse_ties(folded, operation.full_schema)
-        return folding.finish(manifest, FoldedCounts(partial=landed.get["partial"], deletes=landed.get["deletes"]))
 
-    return land(spark, rows.observe(landed, partial, deletes), operation, attempt, folding.check, finished)
+def _landed(
+    spark: SparkSession, operation: Operation, scanned: ScannedTable, merged: Sequence[str], task: FoldTask
+) -> Sequence[LandedBucket]:
+    parts = [part for one in scanned.of(merged).values() for part in one.changes]
+    if not parts:
+        return ()
+    if operation.apply.delete_where and operation.apply.stored_as.ignores_deletes:
+        rows = _without_deleted(spark, scanned, parts, operation.apply.delete_where)
+        return _answers(rows.mapInArrow(partial(land_partition, task=task), "landed string"))
+    buckets = _buckets(parts)
+    if sum(part.size for part in parts) <= _HERE:
+        return [land_bucket(task, bucket) for bucket in buckets]
+    texts = [(json_codec.dumps(bucket),) for bucket in buckets]
+    return _answers(spread(spark, texts, "bucket", len(texts)).mapInArrow(partial(land_buckets, task=task), "landed string"))
 
 
-class _NotLandedError(Exception):
-    """Workers could not land the rows; the text says why."""
+def _answers(rows: DataFrame) -> list[LandedBucket]:
+    return [json_codec.loads(LandedBucket, row["landed"]) for row in rows.collect()]
 
 
-def _landed_by_workers(
-    spark: SparkSession, operation: Operation, attempt: str, lanes: LandedLanes, plain: PlainEvents
-) -> list[LandedBucket]:
-    """Has workers fold and land all rows.
+def _buckets(parts: Iterable[Part]) -> list[Bucket]:
+    found: dict[int, list[RowGroup]] = {}
+    for part in parts:
+        for number, bucket in enumerate(part.buckets):
+            found.setdefault(bucket, []).append(RowGroup(name=part.name, number=number))
+    return [Bucket(groups=tuple(groups)) for _, groups in sorted(found.items())]
 
-    A task that ran twice has left a file that no answer names: it is removed, and one that comes later is no file of the manifest's.
 
-    Raises:
-        _NotLandedError: one could not, or wrote what this process does not see.
+def _without_deleted(spark: SparkSession, scanned: ScannedTable, parts: Sequence[Part], condition: str) -> DataFrame:
+    """Leaves out the events of which a table's `apply_as_deletes` is true; columns that an event does not have are NULL in it.
+
+    All rows of a key are in one partition.
     """
-    folder, codec = landing_folder(operation, attempt), codec_of(spark)
-    if codec is None:
-        raise _NotLandedError("they do not know the session's compression of Parquet")
-    make_folder(folder)
-    answers = plain.land(lanes.merged, folder, codec)
-    if failure := next((answer.failure for answer in answers if answer.failure), ""):
-        raise _NotLandedError(failure)
-    written = {answer.file.name: answer.file.size for answer in answers if answer.file}
+    changes = pinned(spark.read.parquet(*(f"{scanned.task.changes}/{part.name}" for part in parts)))
+    whole = F.struct(*(F.col(name) for name in changes.columns)).alias("__cdc_event")
+    kept = changes.select(whole, "after.*").where(~is_true(condition)).select("__cdc_event.*")
+    return kept.repartition(scanned.task.buckets, "key")
+
+
+def land_buckets(batches: Iterator[pa.RecordBatch], task: FoldTask) -> Iterator[pa.RecordBatch]:
+    """Folds the buckets of a partition; rows in have one text, a `Bucket` as JSON, rows out a `LandedBucket`."""
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            yield _told(land_bucket(task, json_codec.loads(Bucket, text)))
+
+
+def land_partition(batches: Iterator[pa.RecordBatch], task: FoldTask) -> Iterator[pa.RecordBatch]:
+    """Folds the changes of a partition, which has all rows of its keys; rows out have one text, a `LandedBucket` as JSON."""
+    if found := list(batches):
+        yield _told(_land(task, pa.Table.from_batches(found)))
+
+
+def land_bucket(task: FoldTask, bucket: Bucket) -> LandedBucket:
+    """Folds all rows of some keys, and writes what they come to as one file."""
+    filesystem, inner = open_filesystem(task.changes)
+    tables = []
+    for group in bucket.groups:
+        with filesystem.open(f"{inner}/{group.name}", "rb") as file:
+            tables.append(pq.ParquetFile(file).read_row_group(group.number))
+    return _land(task, pa.concat_tables(tables))
+
+
+def _land(task: FoldTask, changes: pa.Table) -> LandedBucket:
+    folded: Folded = fold_feed(changes, task.rules)
+    if folded.tied:
+        return LandedBucket(tied=tuple((tie.key, tie.position) for tie in folded.tied))
+    file = write_data_file(task.folder, folded.rows.combine_chunks().to_batches(), (), task.codec)
+    return LandedBucket(file=file, partial=folded.partial, deletes=folded.deletes)
+
+
+def _told(bucket: LandedBucket) -> pa.RecordBatch:
+    return pa.record_batch({"landed": pa.array([json_codec.dumps(bucket)], pa.string())})
+
+
+def _check_seen(operation: Operation, attempt: str, folder: str, landed: Sequence[LandedBucket]) -> None:
+    """Removes files of tasks that ran twice, and refuses a folder that executors and this process do not share."""
+    written = {one.file.name: one.file.size for one in landed if one.file}
     filesystem, _ = open_filesystem(folder)
     for file in landed_files(operation.target.staging, attempt):
         if written.pop(file.path.rpartition("/")[2], None) != file.bytes:
             filesystem.rm_file(file.path)
     if written:
-        raise _NotLandedError(f"{next(iter(written))} cannot be seen in {folder}")
-    return answers
+        raise not_shared(folder, f"An executor wrote {next(iter(written))} there, which cannot be seen by this process.")
+
+
+def _tied(table: TableName, tied: Sequence[Tie | tuple[str, str]]) -> TiedEventsError:
+    shown = "; ".join(f"key {key} at {position}" for key, position in tied[:_SHOWN])
+    return TiedEventsError(
+        f"Events of {table} have no total order: {shown}.",
+        why="Two different events of one key have the same position, so cdc-ops cannot tell which is the last.",
+        data="Nothing was written to the table; the watermark stays.",
+        next="Let the tool write the fields that order them (docs/formats.md names these for each format), or resync these keys.",
+    )

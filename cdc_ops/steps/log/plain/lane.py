@@ -17,7 +17,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.formats.feed.canonical import all_names
 from cdc_ops.formats.files.binlogs import lines_of
 from cdc_ops.formats.files.json_lines import FileLines
-from cdc_ops.formats.files.local_rows import local_rows
+from cdc_ops.lake.spark.local_rows import local_rows
 from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.session import pinned

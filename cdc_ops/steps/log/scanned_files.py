@@ -1,0 +1,268 @@
+"""Reads the files of operations, each once, whatever tables want it: by tasks of Spark, or in this process where they are small.
+
+    requests -> tasks -> events.scan in each -> FileFacts -> ScannedTable: counts and facts by file; the rows are in the staging area
+
+Steps decide on facts. Files that no facts name are read by nobody.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_ops.core import json_codec
+from cdc_ops.core.archive.binlog_sequence import check_sequence
+from cdc_ops.core.archive.read_files import ReadFile
+from cdc_ops.core.events.change_feed import key_columns
+from cdc_ops.core.events.ddl_changes import Renaming
+from cdc_ops.events.registry import spec_of
+from cdc_ops.core.formats.checks import check_format
+from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
+from cdc_ops.errors import from_payload
+from cdc_ops.events.record import Record
+from cdc_ops.events.scan.facts import FileFacts, Part, TableFacts
+from cdc_ops.events.scan.merging import merged_facts
+from cdc_ops.events.scan.parts import Parts
+from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
+from cdc_ops.events.scan.scan import scan_batches, scan_file, scan_records
+from cdc_ops.events.scan.tables import empty_feed
+from cdc_ops.events.values import ValueTooLargeError
+from cdc_ops.lake.file_io import make_folder, open_filesystem
+from cdc_ops.lake.spark.local_rows import local_rows
+from cdc_ops.lake.staging.manifests import feed_name
+from cdc_ops.lake.staging.shared_folder import not_shared
+from cdc_ops.steps.log.event_files import file_tasks
+from cdc_ops.steps.log.large_files import split
+from cdc_ops.steps.log.unknown_tables import keeps_raw, watches
+
+_BUCKET_BYTES: Final = 512 * 2**20
+"""Bytes of files whose keys one task folds: some hundred thousand events, which take a few hundred MB then."""
+_MOST_BUCKETS: Final = 512
+_SMALL_BUCKET_BYTES: Final = 32 * 2**20
+_SMALL_BUCKETS: Final = 8
+"""So many tasks fold a small batch side by side, if each has so many bytes of files."""
+_TASK_BYTES: Final = 128 * 2**20
+_LEAST_TASKS: Final = 8
+_HERE: Final = 2 * 2**20
+"""Files of so many bytes are read in this process: that takes less time than a job of Spark takes to start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """Whose events are to be read.
+
+    Args:
+        operation: The frozen operation.
+        log: What it reads.
+        attempt: Folder name of this try, unique.
+        known: The tables that the pipeline file names; None = that was not said.
+        renamings: Names of columns in events from before statements.
+    """
+
+    operation: Operation
+    log: LogBatch
+    attempt: str
+    known: KnownTables | None = None
+    renamings: tuple[Renaming, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedTable:
+    """What was read for one operation.
+
+    Args:
+        task: What was asked for.
+        facts: What each file holds, by path.
+    """
+
+    task: TableTask
+    facts: Mapping[str, FileFacts]
+
+    def check_columns(self) -> None:
+        """Refuses what a column does not hold.
+
+        Raises:
+            ValueTooLargeError: a column does not hold a value, and can be widened.
+        """
+        for one in self.facts.values():
+            if one.too_large:
+                raise ValueTooLargeError(one.too_large)
+
+    def read_files(self, log: LogBatch) -> tuple[ReadFile, ...]:
+        """Returns the counts of an operation's files."""
+        return tuple(_read_file(file.path, self.facts.get(file.path)) for file in log.files)
+
+    def of(self, paths: Iterable[str]) -> dict[str, TableFacts]:
+        """Returns what some files show of the table, by path."""
+        return {path: self.facts[path].found for path in paths if path in self.facts}
+
+    def remove(self) -> None:
+        """Removes the changes; what cannot be removed goes when the staging area is cleared."""
+        with suppress(OSError):
+            filesystem, inner = open_filesystem(self.task.changes)
+            filesystem.rm(inner, recursive=True)
+
+    def place_feed(self, folder: str, paths: Iterable[str], *, needed: bool) -> None:
+        """Leaves the rows of the feed of some files in a folder, and no others.
+
+        Args:
+            folder: Where the merge looks for them.
+            paths: The files whose events are merged.
+            needed: False if nobody will look; then nothing is left.
+        """
+        wanted = {part.name for one in self.of(paths).values() for part in one.feed} if needed else set()
+        filesystem, inner = open_filesystem(self.task.feed)
+        _, target = open_filesystem(folder)
+        for name in _sizes(self.task.feed):
+            if name not in wanted:
+                filesystem.rm_file(f"{inner}/{name}")
+            elif folder != self.task.feed:
+                filesystem.mv(f"{inner}/{name}", f"{target}/{name}")
+        if needed and not wanted:
+            parts = Parts(folder, "feed", "")
+            make_folder(folder)
+            parts.write(empty_feed(self.task))
+
+
+def scan_files(spark: SparkSession, requests: Sequence[ScanRequest]) -> list[ScannedTable]:
+    """Reads the files of operations of one archive, each file once.
+
+    Args:
+        spark: The session.
+        requests: The operations.
+
+    Raises:
+        ConfigError: the format would lose data by a setting that nobody has accepted.
+        ArchiveFileError: a file cannot be read.
+        ArchiveOrderError: a binlog does not follow the one before it.
+        EnvironmentSetupError: executors wrote what this process does not see.
+    """
+    for one in requests:
+        check_format(spec_of(one.log.archive.format_options), one.log.archive.format_options, one.operation.full_schema, _keys(one))
+    tasks = tuple(_task(one) for one in requests)
+    for task in tasks:
+        make_folder(task.changes)
+        make_folder(task.feed)
+    wanted = [file_tasks(one.log, number) for number, one in enumerate(requests)]
+    by_path: dict[str, list[FileTask]] = {}
+    for file in (file for files in wanted for file in files if file.size):
+        by_path.setdefault(file.path, []).append(file)
+    found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()])
+    _raise_failure(found)
+    check_sequence(facts.binlog for facts in {one.path: one for one in found}.values() if facts.binlog is not None)
+    scanned = [
+        ScannedTable(task=task, facts={one.path: one for one in found if one.table == number}) for number, task in enumerate(tasks)
+    ]
+    for one in scanned:
+        _check_seen(one)
+    return scanned
+
+
+def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks]) -> list[FileFacts]:
+    size = sum(one.size for one in files)
+    if size <= _HERE:
+        return list(chain.from_iterable(scan_file(tasks, one) for one in files))
+    parts = split(spark, tasks[0], files)
+    slices = max(1, min(len(parts), max(_LEAST_TASKS, -(-size // _TASK_BYTES))))
+    texts = [(json_codec.dumps(one),) for one in parts]
+    rows = spread(spark, texts, "file", slices).mapInArrow(partial(scan_batches, tasks=tasks), "facts string").collect()
+    return merged_facts(json_codec.loads(FileFacts, row["facts"]) for row in rows)
+
+
+def spread(spark: SparkSession, rows: Sequence[tuple[str]], name: str, slices: int) -> DataFrame:
+    """Returns texts as a DataFrame of so many partitions."""
+    return local_rows(spark, rows, {name: "string"}).repartition(slices)
+
+
+def _task(request: ScanRequest) -> TableTask:
+    operation, log = request.operation, request.log
+    staging = operation.target.staging.rstrip("/")
+    options = log.archive.format_options
+    return TableTask(
+        url=log.url,
+        options=log.archive.options,
+        format=options,
+        schema=operation.full_schema,
+        keys=_keys(request),
+        changes=f"{staging}/{request.attempt}-changes",
+        feed=f"{staging}/{feed_name(request.attempt)}",
+        buckets=buckets_of(sum(file.size for file in log.files)),
+        keeps_all=log.again or log.history is not None,
+        moves_leave=not operation.apply.stored_as.ignores_deletes,
+        renamed=log.renamed,
+        renamings=request.renamings,
+        declared=() if dict(options.settings).get(DOCUMENT_COLUMN) else log.declared,
+        watch=_watch(request),
+        again=log.again,
+    )
+
+
+def _keys(request: ScanRequest) -> tuple[str, ...]:
+    return tuple(column.name for column in key_columns(request.operation.full_schema, request.operation.apply.keys))
+
+
+def _watch(request: ScanRequest) -> UnknownWatch | None:
+    known, log = request.known, request.log
+    if known is None or not watches(log, known):
+        return None
+    return UnknownWatch(known=known, url=log.archive.url, keeps_raw=keeps_raw(log, known))
+
+
+def buckets_of(size: int) -> int:
+    """Returns into how many parts the keys of files of so many bytes are split."""
+    side_by_side = min(_SMALL_BUCKETS, size // _SMALL_BUCKET_BYTES)
+    return max(1, side_by_side, min(_MOST_BUCKETS, -(-size // _BUCKET_BYTES)))
+
+
+def _raise_failure(found: Iterable[FileFacts]) -> None:
+    for one in found:
+        if one.failure:
+            raise from_payload(dict(one.failure))
+
+
+def _read_file(path: str, facts: FileFacts | None) -> ReadFile:
+    if facts is None:
+        return ReadFile(path=path, lines=0)
+    lines = facts.binlog.transactions if facts.binlog is not None else facts.lines
+    return ReadFile(path=path, lines=lines, blank=facts.blank, binlog=facts.binlog)
+
+
+def _check_seen(scanned: ScannedTable) -> None:
+    """Refuses results that this process does not see; executors may have written them to a folder of their own."""
+    for folder, parts in (
+        (scanned.task.changes, [part for one in scanned.facts.values() for part in one.found.changes]),
+        (scanned.task.feed, [part for one in scanned.facts.values() for part in one.found.feed]),
+    ):
+        _check_parts(folder, parts)
+
+
+def _check_parts(folder: str, parts: Sequence[Part]) -> None:
+    seen = _sizes(folder) if parts else {}
+    for part in parts:
+        if seen.get(part.name) != part.size:
+            raise not_shared(folder, f"An executor wrote {part.name} there, which cannot be seen by this process.")
+
+
+def _sizes(folder: str) -> dict[str, int]:
+    filesystem, inner = open_filesystem(folder)
+    try:
+        entries = filesystem.ls(inner, detail=True)
+    except FileNotFoundError:  # a store has no folder without files
+        return {}
+    return {str(entry["name"]).rpartition("/")[2]: int(entry["size"] or 0) for entry in entries if entry["type"] == "file"}
+
+
+def read_again(request: ScanRequest, records: Mapping[str, Sequence[Record]]) -> ScannedTable:
+    """Reads records that were set aside, in this process."""
+    check_format(spec_of(request.log.archive.format_options), request.log.archive.format_options, request.operation.full_schema, _keys(request))
+    task = _task(request)
+    make_folder(task.changes)
+    make_folder(task.feed)
+    return ScannedTable(task=task, facts={one.path: one for one in scan_records(task, records)})
