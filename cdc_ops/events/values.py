@@ -1,0 +1,238 @@
+"""Text of a value -> the stored value of a column, exactly or not at all: shared by all formats.
+
+Nothing here rounds, wraps or guesses: text that is not a value of the type is `UNREADABLE`. Each function that takes a column resolves what
+depends on it once, and returns what reads the values. Times are in `events.moments`, bytes in `events.octets`.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from ctypes import c_float
+from dataclasses import replace
+from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from fractions import Fraction
+from struct import Struct
+from typing import Any, Final
+
+import numpy as np
+
+from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
+from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.core.schema.unsigned_bigints import LARGEST, WIDE, is_narrow, too_large
+from cdc_ops.events import moments
+from cdc_ops.events.format import UNREADABLE, Read
+
+_BLANKS: Final = "".join(map(chr, (*range(33), 127)))
+"""Stand around a whole number, `true` or `false` without being a part of it: blanks and control characters."""
+_SPACES: Final = "".join(map(chr, range(33)))
+"""The same of a number with a fraction."""
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_DECIMAL: Final = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)")
+_SCIENTIFIC: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]{1,9}")
+_FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MARKED_FLOAT: Final = re.compile(rf"({_FLOAT.pattern})[dDfF]")
+_BINARY_FLOAT: Final = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?")
+_SPECIAL: Final = {
+    **{f"{sign}{name}": -math.inf if sign == "-" else math.inf for sign in ("", "+", "-") for name in ("inf", "infinity")},
+    "nan": math.nan,
+    "+nan": math.nan,
+}
+_BOOLEANS: Final = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
+}
+_RANGES: Final = {"tinyint": 2**7, "smallint": 2**15, "int": 2**31, "bigint": 2**63}
+_TWO_TO_64: Final = 2**64
+_BITS: Final = Struct("<d")
+
+
+class ValueTooLargeError(Exception):
+    """A narrow column does not hold a value, and can be widened; `core.schema.unsigned_bigints.too_large_column` finds it in the text."""
+
+
+def from_text(column: Column, zone: str) -> Read:
+    """Returns what reads values that are written as the server prints them. The caller reads bytes itself.
+
+    Args:
+        column: The column.
+        zone: In which instants are written, as in `moments.instant`; "" is UTC.
+    """
+    readers: dict[LogicalType, Callable[[], Read]] = {
+        **dict.fromkeys((LogicalType.INTEGER, LogicalType.YEAR, LogicalType.BIT), lambda: integer(column)),
+        LogicalType.UNSIGNED_BIGINT: lambda: unsigned_bigint(column),
+        LogicalType.DECIMAL: lambda: decimal(column),
+        LogicalType.FLOAT: lambda: floating(column),
+        LogicalType.BOOLEAN: lambda: boolean,
+        LogicalType.DATE: lambda: moments.date,
+        LogicalType.WALL_CLOCK: lambda: moments.wall_clock,
+        LogicalType.INSTANT: lambda: moments.instant(zone or "UTC"),
+        LogicalType.TIME: lambda: moments.time(column),
+        LogicalType.MOMENT_TEXT: lambda: moments.kept_moment(column, zone),
+        LogicalType.PADDED_TEXT: lambda: unpadded,
+    }
+    return readers.get(logical_type_of(column), lambda: as_it_is)()
+
+
+def as_it_is(text: str) -> str:
+    """Returns a text unchanged."""
+    return text
+
+
+def unpadded(text: str) -> str:
+    """Returns a text without the blanks to which `character(n)` is filled up."""
+    return text.rstrip(" ")
+
+
+def integer(column: Column) -> Read:
+    """Returns what reads whole numbers; also `true` and `false`, which converters of some tools write for TINYINT(1) and BIT(1).
+
+    A BIGINT that is stored as a decimal was unsigned when its table was loaded; a BIT(64) is stored as one because its values need it.
+    """
+    kind = DeclaredType.parse(column.delta_type)
+    if kind.base in _RANGES:
+        return _integer(-_RANGES[kind.base], _RANGES[kind.base] - 1)
+    if DeclaredType.parse(column.source_type).base == "bigint":
+        read = _integer(-_RANGES["bigint"], _RANGES["bigint"] - 1)
+    else:
+        read = _with_words(decimal(column))
+
+    def stored(text: str) -> Any:
+        found = read(text)
+        return Decimal(found) if found.__class__ is int else found
+
+    return stored
+
+
+def _integer(lowest: int, highest: int) -> Read:
+    def read(text: str) -> Any:
+        plain = text if text.isdecimal() and text.isascii() else text.strip(_BLANKS)
+        if not _INTEGER.fullmatch(plain) or len(plain) > _LONGEST:
+            return 1 if text == "true" else 0 if text == "false" else UNREADABLE
+        number = int(plain)
+        return number if lowest <= number <= highest else UNREADABLE
+
+    return read
+
+
+_LONGEST: Final = 4000
+"""Python refuses to read more digits as a number."""
+
+
+def _with_words(read: Read) -> Read:
+    return lambda text: 1 if text == "true" else 0 if text == "false" else read(text)
+
+
+def unsigned_bigint(column: Column) -> Read:
+    """Returns what reads unsigned 64-bit numbers; a negative number stands for the value that wrapped around to it (-1 = 2**64 - 1).
+
+    The reader raises `ValueTooLargeError` at a value that is larger than its column's BIGINT.
+    """
+    narrow, failure = is_narrow(column), f"[VALUE_TOO_LARGE] {too_large(column.name)}"
+    small, large = _integer(0, LARGEST), decimal(replace(column, delta_type=WIDE))
+
+    def read(text: str) -> Any:
+        number = small(text) if text[:1] not in ("t", "f") else UNREADABLE
+        if number.__class__ is int:
+            return number if narrow else Decimal(number)
+        found = large(text)
+        if found is UNREADABLE:
+            return UNREADABLE
+        whole = int(found) + _TWO_TO_64 if found < 0 else int(found)
+        if not 0 <= whole < _TWO_TO_64:
+            return UNREADABLE
+        if not narrow:
+            return Decimal(whole)
+        if whole > LARGEST:
+            raise ValueTooLargeError(failure)
+        return whole
+
+    return read
+
+
+def decimal(column: Column) -> Read:
+    """Returns what reads decimals with all their digits; a text that has more digits than the column declares is unreadable.
+
+    >>> read = decimal(Column(name="c", source_type="decimal(10,2)", delta_type="decimal(10,2)", nullable=True, expression=""))
+    >>> read("12.5"), read("1e3"), read("12.505")
+    (Decimal('12.50'), Decimal('1000.00'), <NoValue.UNREADABLE: 'unreadable'>)
+    """
+    precision, scale = (*DeclaredType.parse(column.delta_type).numbers, 0)[:2]
+    unit = Decimal(1).scaleb(-scale)
+    exact = Context(prec=precision, Emax=999_999_999, Emin=-999_999_999, traps=[Inexact, InvalidOperation])
+
+    def read(text: str) -> Any:
+        found = _DECIMAL.fullmatch(text)
+        if found is None:
+            text = text.strip(_SPACES)
+            if not _SCIENTIFIC.fullmatch(text):
+                return UNREADABLE
+        elif not found[2] and not found[3]:
+            return UNREADABLE
+        try:
+            number = Decimal(text).quantize(unit, context=exact)
+        except DecimalException:
+            return UNREADABLE
+        return number if number else abs(number)  # no decimal is -0
+
+    return read
+
+
+def floating(column: Column) -> Read:
+    """Returns what reads floating-point numbers from their shortest text, of 32 bits without rounding twice."""
+    return _float32 if column.delta_type.strip().lower() == "float" else _float64
+
+
+def _float64(text: str) -> Any:
+    return float(text) if _FLOAT.fullmatch(text) else _odd_float(text, float)
+
+
+def _float32(text: str) -> Any:
+    return _nearest_float32(text) if _FLOAT.fullmatch(text) else _odd_float(text, _nearest_float32)
+
+
+def _odd_float(text: str, read: Callable[[str], float]) -> Any:
+    """Reads what Java writes and reads beside plain numbers: `NaN`, `-Infinity`, `1.5f`, `0x1.8p3`, blanks around it."""
+    text = text.strip(_SPACES)
+    special = _SPECIAL.get(text.lower())
+    if special is not None:
+        return special
+    if _FLOAT.fullmatch(text):
+        return read(text)
+    if marked := _MARKED_FLOAT.fullmatch(text):
+        return read(marked[1])
+    if binary := _BINARY_FLOAT.fullmatch(text):
+        try:
+            number = float.fromhex(binary[1])
+        except OverflowError:
+            number = -math.inf if text[0] == "-" else math.inf
+        return number if read is float else c_float(number).value
+    return UNREADABLE
+
+
+def _nearest_float32(text: str) -> float:
+    wide = float(text)
+    near = c_float(wide).value
+    if near == wide or int.from_bytes(_BITS.pack(wide)[:4], "little") & 0x0FFFFFFF or math.isinf(wide):
+        return near
+    return _not_rounded_twice(Fraction(text), wide, near)
+
+
+def _not_rounded_twice(exact: Fraction, wide: float, near: float) -> float:
+    """Returns the 32-bit number next to a number that may lie half way between two of them once it is rounded to 64 bits."""
+    half = Fraction(wide)
+    other = float(np.nextafter(np.float32(near), np.float32(math.inf if wide > near else -math.inf)))
+    if exact == half or _size(near) + _size(other) != 2 * half:
+        return near
+    return max(near, other) if exact > half else min(near, other)
+
+
+def _size(number: float) -> Fraction:
+    """Returns a 32-bit number, of infinity the one that would follow the largest."""
+    return Fraction(number) if math.isfinite(number) else Fraction(int(math.copysign(1, number)) * 2**128)
+
+
+def boolean(text: str) -> Any:
+    """Reads `true`, `t`, `yes`, `y`, `1` and their contraries, in any case."""
+    found = _BOOLEANS.get(text)
+    return found if found is not None else _BOOLEANS.get(text.strip(_BLANKS).lower(), UNREADABLE)
