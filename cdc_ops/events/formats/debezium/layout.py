@@ -1,0 +1,105 @@
+"""What Debezium's records have for members, and how they are parsed; all relational connectors share one layout.
+
+Nearly all records have texts where texts belong. A record with something else there, such as `"snapshot": false`, is parsed a second time,
+and a text is then the JSON that stands there, as `json_text.text_of` has it. Another type than a number for a number makes the record bad.
+"""
+
+from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from cdc_ops.events.json_text import text_of
+
+T = TypeVar("T")
+Number: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
+_NOTHING: Final[Any] = None
+"""The default of a member; a text that may be NULL, and `Raw` where the text may be anything."""
+
+
+class Source(Struct, Generic[T], gc=False, rename={"tx_id": "txId", "tx_seq": "txSeq"}):
+    """Where a change comes from."""
+
+    connector: T = _NOTHING
+    db: T = _NOTHING
+    schema: T = _NOTHING
+    table: T = _NOTHING
+    file: T = _NOTHING
+    pos: Number = None
+    row: Number = None
+    gtid: T = _NOTHING
+    ts_ms: Number = None
+    snapshot: T = _NOTHING
+    sequence: T = _NOTHING
+    lsn: Number = None
+    tx_id: T = _NOTHING
+    commit_lsn: T = _NOTHING
+    change_lsn: T = _NOTHING
+    event_serial_no: Number = None
+    scn: T = _NOTHING
+    commit_scn: T = _NOTHING
+    tx_seq: Number = None
+
+
+class Transaction(Struct, Generic[T], gc=False):
+    """The transaction of a change, from `provide.transaction.metadata`."""
+
+    id: T = _NOTHING
+    total_order: Number = None
+
+
+class Body(Struct, Generic[T], rename={"database": "databaseName"}):
+    """An event, a statement, a border of a transaction or a heartbeat."""
+
+    op: T = _NOTHING
+    before: Raw = Raw()
+    after: Raw = Raw()
+    source: Source[T] | None = None
+    ts_ms: Number = None
+    ddl: T = _NOTHING
+    database: T = _NOTHING
+    status: T = _NOTHING
+    transaction: Transaction[T] | None = None
+
+
+class Document(Body[T], Generic[T]):
+    """A record: a body, or a body with the schema of its members around it."""
+
+    schema: Raw = Raw()
+    payload: Body[T] | None = None
+
+
+_Texts: TypeAlias = str | None
+Parsed: TypeAlias = Document[_Texts]
+_PLAIN: Final = msgspec.json.Decoder(Document[_Texts])
+_ANY: Final = msgspec.json.Decoder(Document[Raw])
+
+
+def parsed(value: bytes) -> Parsed:
+    """Returns the members of a record; of texts that are no texts, their JSON.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON, or no record of this layout.
+    """
+    try:
+        return _PLAIN.decode(value)
+    except msgspec.ValidationError:
+        found: Any = _ANY.decode(value)
+        for part in (found, found.source, found.transaction):
+            _read_texts(part)
+        if found.payload is not None:
+            for part in (found.payload, found.payload.source, found.payload.transaction):
+                _read_texts(part)
+        return found  # type: ignore[no-any-return]
+
+
+def _read_texts(part: Any) -> None:
+    if part is None:
+        return
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
+        if isinstance(value, Raw) and name not in _KEPT_AS_JSON:
+            setattr(part, name, text_of(value))
+
+
+_KEPT_AS_JSON: Final = frozenset({"before", "after"})
