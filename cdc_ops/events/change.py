@@ -1,6 +1,6 @@
 """Changes of one table, typed by its columns: all that crosses from events to steps and lake. Rows of the canonical feed, column by column.
 
-    ChangeBatch --feed--> Arrow with the columns of `core.events.change_feed.feed_columns`
+ChangeBatch --feed--> Arrow with the columns of `core.events.change_feed.feed_columns`
 """
 
 from collections.abc import Sequence
