@@ -2,8 +2,6 @@
 
 from typing import Final
 
-import msgspec
-
 from cdc_ops.core.events.format_spec import WHOLE_ROW
 from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
 from cdc_ops.events.json_text import text_of
@@ -14,7 +12,7 @@ INCOMPLETE: Final = (
     "the update changes the key, and its after image lacks values: let the database log whole rows (Postgres: REPLICA IDENTITY FULL)"
 )
 _FORMS: Final = frozenset(UNCHANGED_FORMS)
-_SIGNS: Final = (PLACEHOLDER.encode(), *(form.strip("[]\"").encode() for form in UNCHANGED_FORMS if PLACEHOLDER not in form))
+_SIGNS: Final = (PLACEHOLDER.encode(), *(form.strip('[]"').encode() for form in UNCHANGED_FORMS if PLACEHOLDER not in form))
 """Texts of which a record has one if it has a placeholder that is spelled without `\\\\u`."""
 
 

@@ -13,8 +13,10 @@ from cdc_ops.events.json_text import text_of
 
 T = TypeVar("T")
 Number: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
+NO_JSON: Final = Raw()
+"""Stands for a member that is not there."""
 _NOTHING: Final[Any] = None
-"""The default of a member; a text that may be NULL, and `Raw` where the text may be anything."""
+"""Stands for a text that is not there; a text is `str | None`, and `Raw` where anything may be one."""
 
 
 class Source(Struct, Generic[T], gc=False, rename={"tx_id": "txId", "tx_seq": "txSeq"}):
@@ -52,8 +54,8 @@ class Body(Struct, Generic[T], rename={"database": "databaseName"}):
     """An event, a statement, a border of a transaction or a heartbeat."""
 
     op: T = _NOTHING
-    before: Raw = Raw()
-    after: Raw = Raw()
+    before: Raw = NO_JSON
+    after: Raw = NO_JSON
     source: Source[T] | None = None
     ts_ms: Number = None
     ddl: T = _NOTHING
@@ -62,10 +64,10 @@ class Body(Struct, Generic[T], rename={"database": "databaseName"}):
     transaction: Transaction[T] | None = None
 
 
-class Document(Body[T], Generic[T]):
+class Document(Body[T], Generic[T], rename={"types": "schema", "database": "databaseName"}):
     """A record: a body, or a body with the schema of its members around it."""
 
-    schema: Raw = Raw()
+    types: Raw = NO_JSON
     payload: Body[T] | None = None
 
 
@@ -102,4 +104,4 @@ def _read_texts(part: Any) -> None:
             setattr(part, name, text_of(value))
 
 
-_KEPT_AS_JSON: Final = frozenset({"before", "after"})
+_KEPT_AS_JSON: Final = frozenset({"before", "after", "types"})

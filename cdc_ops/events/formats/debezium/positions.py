@@ -53,9 +53,7 @@ def _file_number(file: str) -> int | None:
     return None if found is None else whole_number(found[1])
 
 
-def postgres_position(
-    sequence: str | None, lsn: int | None, total: int | None, *, streamed: bool, offset: int | None
-) -> Position:
+def postgres_position(sequence: str | None, lsn: int | None, total: int | None, *, streamed: bool, offset: int | None) -> Position:
     """Returns the position of an event of Postgres.
 
     Events before the first commit that the connector sees have no commit LSN. Their own LSN replaces it: it is above all earlier commits,
@@ -78,9 +76,7 @@ def postgres_position(
     )
 
 
-def sql_server_position(
-    commit: str | None, change: str | None, serial: int | None, *, streamed: bool, offset: int | None
-) -> Position:
+def sql_server_position(commit: str | None, change: str | None, serial: int | None, *, streamed: bool, offset: int | None) -> Position:
     """Returns the position of an event of SQL Server.
 
     Args:
@@ -104,9 +100,7 @@ def _lsn(text: str | None) -> int | None:
     return None if found is None else int("".join(found.groups()), 16)
 
 
-def oracle_position(
-    commit: str | None, scn: str | None, number: int | None, *, streamed: bool, offset: int | None
-) -> Position:
+def oracle_position(commit: str | None, scn: str | None, number: int | None, *, streamed: bool, offset: int | None) -> Position:
     """Returns the position of an event of Oracle.
 
     Args:

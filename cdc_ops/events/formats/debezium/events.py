@@ -1,0 +1,178 @@
+"""Debezium's change events as JSON, with or without schemas in the records, and the same events from Avro files.
+
+    {"before": {…}, "after": {…}, "source": {…}, "op": "u", "ts_ms": …}                       schemas.enable=false
+    {"schema": {…}, "payload": {"before": {…}, "after": {…}, "source": {…}, "op": "u", …}}    schemas.enable=true
+
+One file may have both. Field layouts: Debezium's documentation of the connectors of MySQL, MariaDB, Postgres, SQL Server and Oracle.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from cdc_ops.core.events.change_feed import LANDED_NUMBER
+from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
+from cdc_ops.core.formats.catalog import format_spec
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.format import Format, Reader
+from cdc_ops.events.formats.debezium.images import INCOMPLETE, completed, lacks_values, may_lack_values, unchanged_left_out
+from cdc_ops.events.formats.debezium.layout import NO_JSON, Body, Source, parsed
+from cdc_ops.events.formats.debezium.positions import (
+    Position,
+    is_mariadb,
+    mysql_position,
+    oracle_position,
+    postgres_position,
+    sql_server_position,
+)
+from cdc_ops.events.formats.debezium.schemas import types_of_event
+from cdc_ops.events.formats.debezium.values import Values
+from cdc_ops.events.json_text import image_of
+from cdc_ops.events.record import Envelope, FieldType, Image, Record
+
+Event: TypeAlias = Body[str | None]
+Origin: TypeAlias = Source[str | None]
+Place: TypeAlias = Callable[[Event, Origin, bool, int | None], Position]
+"""Event, its source, True if it was streamed and False if a snapshot read it, offset in Kafka -> position."""
+
+UNCLEAR: Final = "the record has neither an operation nor a statement"
+_NOWHERE: Final[Origin] = Source()
+_CHANGE, _UPDATE, _READ = RecordKind.CHANGE, str(EventOperation.UPDATE), str(EventOperation.READ)
+_FIRST_MILLI, _LAST_MILLI = -62_135_596_800_000, 253_402_300_799_999
+
+
+class DebeziumEvents:
+    """Debezium's envelope.
+
+    Args:
+        options: The format's options.
+        place: Returns the position of an event.
+        schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
+    """
+
+    def __init__(self, options: FormatOptions, place: Place, *, schemas: bool = True) -> None:
+        self._spec = format_spec(options.name)
+        self._place, self._schemas = place, schemas
+        self._values = Values(self._spec, options)
+
+    @property
+    def spec(self) -> FormatSpec:
+        """See `Format`."""
+        return self._spec
+
+    def envelopes(self, record: Record) -> Sequence[Envelope]:
+        """See `Format`."""
+        value: bytes = record.value  # type: ignore[assignment]
+        document = parsed(value)
+        types = None if document.types is NO_JSON else types_of_event(document.types)
+        body: Event = document
+        if document.payload is not None:
+            image_of(document.before), image_of(document.after)  # a wrong one makes the record bad
+            body = document.payload
+        op, before, after = body.op, image_of(body.before), image_of(body.after)
+        kind, reason = _CHANGE, None
+        if op is None or op == "m" or body.source is None or body.ddl is not None or body.status is not None:
+            kind, reason = _kind(body, after)
+        if may_lack_values(value):
+            if lacks_values(op, after):
+                kind, reason = RecordKind.BAD, INCOMPLETE
+            before, after = unchanged_left_out(before), unchanged_left_out(after)
+        if op == _UPDATE:
+            after = completed(before, after)
+        envelope = self._envelope(body, kind, record.offset)
+        if kind is _CHANGE:
+            envelope.op, envelope.before, envelope.after, envelope.types = op, before, after, types
+        else:
+            envelope.ddl, envelope.reason = body.ddl, reason
+        return (envelope,)
+
+    def _envelope(self, body: Event, kind: RecordKind, offset: int | None) -> Envelope:
+        """Returns what a record says beside its row."""
+        source, transaction = body.source or _NOWHERE, body.transaction
+        schema = source.schema if self._schemas else source.db
+        snapshot = is_snapshot(body.op, source.snapshot)
+        named = transaction.id if transaction is not None else None
+        return Envelope(
+            kind,
+            self._place(body, source, not snapshot, offset),
+            schema=schema if schema is not None else body.database or "",
+            table=_one_table(body, source),
+            snapshot=snapshot,
+            transaction=named if named is not None else source.gtid if source.gtid is not None else source.tx_id,
+            source_time=moment_of(source.ts_ms),
+        )
+
+    def reader(self, column: Column, kind: FieldType | None) -> Reader:
+        """See `Format`."""
+        return self._values.reader(column, kind)
+
+
+def is_snapshot(op: str | None, mark: str | None) -> bool:
+    """True for rows of an initial or incremental snapshot."""
+    return op == _READ or (mark is not None and mark not in ("false", ""))
+
+
+def moment_of(millis: int | None) -> int | None:
+    """Returns when the source says that something happened, in microseconds since 1970; None beyond the years 1 to 9999."""
+    return millis * 1000 if millis is not None and _FIRST_MILLI <= millis <= _LAST_MILLI else None
+
+
+def _kind(body: Event, after: Image | None) -> tuple[RecordKind, str | None]:
+    """Returns the kind of a record. Messages (op m, `pg_logical_emit_message`), transaction borders and heartbeats change no row."""
+    without_row = body.op == "m" or body.status is not None or (body.source is None and body.ts_ms is not None)
+    if body.ddl is not None:
+        return RecordKind.DDL, None
+    if without_row and after is None:
+        return RecordKind.CONTROL, None
+    return (RecordKind.CHANGE, None) if body.op is not None else (RecordKind.BAD, UNCLEAR)
+
+
+def _one_table(body: Event, source: Origin) -> str:
+    """Returns the table of an event; "" for a statement of several tables, whose names Debezium 3.5 joins with commas."""
+    name = source.table
+    return "" if name is None or (body.ddl is not None and "," in name) else name
+
+
+def _total_order(event: Event) -> int | None:
+    return event.transaction.total_order if event.transaction is not None else None
+
+
+def _mysql_place(event: Event, source: Origin, streamed: bool, offset: int | None) -> Position:
+    total = _total_order(event)
+    if total is None:
+        vague = streamed and event.op not in (None, EventOperation.TRUNCATE) and is_mariadb(source.connector, source.gtid)
+        total = offset if vague else LANDED_NUMBER
+    return mysql_position(source.file, source.pos, total, source.row, streamed=streamed, offset=offset)
+
+
+def _postgres_place(event: Event, source: Origin, streamed: bool, offset: int | None) -> Position:
+    return postgres_position(source.sequence, source.lsn, _total_order(event), streamed=streamed, offset=offset)
+
+
+def _sql_server_place(event: Event, source: Origin, streamed: bool, offset: int | None) -> Position:
+    return sql_server_position(source.commit_lsn, source.change_lsn, source.event_serial_no, streamed=streamed, offset=offset)
+
+
+def _oracle_place(event: Event, source: Origin, streamed: bool, offset: int | None) -> Position:
+    total = _total_order(event)
+    number = source.tx_seq if total is None else total
+    return oracle_position(source.commit_scn, source.scn, number, streamed=streamed, offset=offset)
+
+
+def mysql(options: FormatOptions) -> Format:
+    """The formats `debezium-mysql` and `debezium-mysql-avro`."""
+    return DebeziumEvents(options, _mysql_place, schemas=False)
+
+
+def postgres(options: FormatOptions) -> Format:
+    """The formats `debezium-postgres` and `debezium-postgres-avro`."""
+    return DebeziumEvents(options, _postgres_place)
+
+
+def sqlserver(options: FormatOptions) -> Format:
+    """The formats `debezium-sqlserver` and `debezium-sqlserver-avro`."""
+    return DebeziumEvents(options, _sql_server_place)
+
+
+def oracle(options: FormatOptions) -> Format:
+    """The formats `debezium-oracle` and `debezium-oracle-avro`."""
+    return DebeziumEvents(options, _oracle_place)
