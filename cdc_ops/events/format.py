@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
 
+import pyarrow as pa
+
 from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.record import Envelope, FieldType, Record
@@ -34,16 +36,26 @@ an instant in UTC, of a local time as if it were UTC).
 """
 
 
+Bulk = Callable[[bytes], pa.Array]
+"""A JSON array of values, as records spell them -> the stored values, as an array of the column's type.
+
+It only takes what is plain, and reads it as `Read` does: for all else it raises `ValueError` (so do msgspec and Arrow), and every value is
+read by itself.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     """How the values of a column are read.
 
     Args:
         read: Reads one value.
+        bulk: Reads many at once; None = there is no quicker way.
         untyped: Shown behind the reason where a record lacks the types without which the text cannot be read; empty = not needed.
     """
 
     read: Read
+    bulk: Bulk | None = None
     untyped: str = ""
 
 

@@ -22,6 +22,8 @@ _OPERATIONS: Final = frozenset(str(operation) for operation in EventOperation)
 _WITH_ROW: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)
 _SHOWN: Final = 40
 """Characters of a value that a reason shows."""
+_NULL: Final = b"null"
+_NOTHING: Final[Image] = {}
 
 
 def is_of(envelope: Envelope, table: TableName) -> bool:
@@ -60,14 +62,15 @@ class TableReader:
             ValueTooLargeError: a column does not hold a value, and can be widened.
         """
         before, after = _Side("before", envelopes, self._before), _Side("after", envelopes, self._after)
+        before.keys, after.keys = (side.key(self.types.key_indexes) for side in (before, after))
         batch = self._empty(records, envelopes)
         for index, envelope in enumerate(envelopes):
             if envelope.kind is RecordKind.CHANGE:
                 self._change(batch, index, envelope, before, after)
             else:
                 batch.reason[index] = envelope.reason
-        batch.after = after.arrays(self.types, batch.has_after)
-        batch.before = before.arrays(self.types, batch.has_before) if self._with_before else ()
+        batch.after = after.arrays(self.types)
+        batch.before = before.arrays(self.types) if self._with_before else ()
         return batch
 
     def _empty(self, records: Sequence[Record], envelopes: Sequence[Envelope]) -> ChangeBatch:
@@ -92,7 +95,7 @@ class TableReader:
 
     def _change(self, batch: ChangeBatch, index: int, envelope: Envelope, before: "_Side", after: "_Side") -> None:
         """Fills in the row of a change, or of the bad record that it turns out to be."""
-        op, old, new = envelope.op, self._key_of(before, index), self._key_of(after, index)
+        op, old, new = envelope.op, before.keys[index], after.keys[index]
         key = old if op == EventOperation.DELETE else (new or old)
         moved = op == EventOperation.UPDATE and old is not None and old != key
         image = envelope.after
@@ -133,10 +136,6 @@ class TableReader:
         if self._every <= image.keys():
             return None
         return tuple(name for name in self._names if name in image)
-
-    def _key_of(self, side: "_Side", index: int) -> Key | None:
-        key = tuple([side.columns[column][index] for column in self.types.key_indexes])
-        return None if None in key else key
 
     def _problems(self, envelope: Envelope, key: Key | None, *, moved: bool, found: tuple[str, ...] | None) -> Iterator[str]:
         """Yields what is wrong with a change beside its values."""
@@ -195,19 +194,36 @@ class _Side:
 
     def __init__(self, name: str, envelopes: Sequence[Envelope], readers: Sequence[_ColumnReader]) -> None:
         self.name = name
+        self.keys: list[Key | None] = []
+        """The key of each row, None where a part is missing."""
         self.problems: dict[int, list[str]] = {}
         """Why records are bad, by their index."""
         self.nulled: dict[int, tuple[str, ...]] = {}
         """Columns of records whose value the stored type does not hold, by their index."""
-        self.columns: dict[int, list[Any]] = {}
+        self.columns: dict[int, list[Any] | pa.Array] = {}
         """The values by the column's number; None where there is none."""
-        changes = [
-            (index, image, envelope)
-            for index, envelope in enumerate(envelopes)
-            if envelope.kind is RecordKind.CHANGE and (image := envelope.before if name == "before" else envelope.after) is not None
+        images = [
+            None if one.kind is not RecordKind.CHANGE else one.before if name == "before" else one.after for one in envelopes
         ]
+        changes = [(index, image, envelopes[index]) for index, image in enumerate(images) if image is not None]
+        types = {id(envelope.types): envelope.types for _, _, envelope in changes}
+        self._types = next(iter(types.values()), None)
+        self._is_of_one_kind = len(types) == 1
+        rows = [_NOTHING if image is None else image for image in images]
         for reader in readers:
-            self.columns[reader.index] = self._read(reader, changes, len(envelopes))
+            at_once = self._read_at_once(reader, rows)
+            self.columns[reader.index] = self._read(reader, changes, len(envelopes)) if at_once is None else at_once
+
+    def _read_at_once(self, reader: _ColumnReader, rows: Sequence[Image]) -> pa.Array | None:
+        """Returns the values of a column if all of them are plain, and written alike; None if each has to be read by itself."""
+        name = reader.column.name
+        bulk = reader.reader(self._types.get(name) if self._types is not None else None).bulk if self._is_of_one_kind else None
+        if bulk is None:
+            return None
+        try:
+            return bulk(b"[" + b",".join([image.get(name, _NULL) for image in rows]) + b"]")  # type: ignore[misc]
+        except (ValueError, TypeError):  # not plain, or not cells of JSON
+            return None
 
     def _read(self, reader: _ColumnReader, changes: Sequence[tuple[int, Image, Envelope]], count: int) -> list[Any]:
         values: list[Any] = [None] * count
@@ -240,14 +256,27 @@ class _Side:
         else:
             self.nulled[index] = (*self.nulled.get(index, ()), reader.column.name)
 
-    def arrays(self, types: ChangeTypes, has: Sequence[bool]) -> tuple[pa.Array, ...]:
-        """Returns the columns as Arrow, those of rows without this image as NULL."""
-        if not all(has):
-            for values in self.columns.values():
-                for index, there in enumerate(has):
-                    if not there:
-                        values[index] = None
-        return tuple(pa.array(self.columns[index], kind) for index, kind in enumerate(types.columns))
+    def key(self, indexes: Sequence[int]) -> list[Key | None]:
+        """Returns the key of each row, None where a part is missing."""
+        parts = [values if isinstance(values := self.columns[index], list) else _plain(values) for index in indexes]
+        return [None if None in key else key for key in zip(*parts, strict=True)]
+
+    def arrays(self, types: ChangeTypes) -> tuple[pa.Array, ...]:
+        """Returns the columns as Arrow; what those have of rows without this image is not to be looked at."""
+        return tuple(
+            pa.array(values, kind) if isinstance(values := self.columns[index], list) else values for index, kind in enumerate(types.columns)
+        )
+
+
+def _plain(values: pa.Array) -> list[Any]:
+    """Returns values as readers return them: dates and timestamps as numbers."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        values = values.cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        values = values.cast(pa.int64())
+    found: list[Any] = values.to_pylist()
+    return found
 
 
 def _must_not_be_lost(schema: TableSchema, column: Column) -> bool:

@@ -46,15 +46,6 @@ class OnBadRecord(enum.StrEnum):
     """The record goes to the quarantine with its bytes and the reason; the others are merged, and the run reports the number."""
 
 
-class Decoder(enum.StrEnum):
-    """What reads change events."""
-
-    AUTO = "auto"
-    """The compiled decoder reads what is plain, Spark's expressions all else; Spark alone where the decoder cannot run."""
-    EXACT = "exact"
-    """Spark's expressions read everything."""
-
-
 class OnUnknownTable(enum.StrEnum):
     """The policy for records of tables that the pipeline file does not name."""
 
@@ -176,9 +167,6 @@ class ArchiveConfig(Grouped):
             bytes and the reason, and merges the rest; `cdc-ops quarantine list` shows them.
         unknown_tables: What to do with records of tables that no entry of `tables` names or matches. `ignore` skips them and reports their
             number. `fail` stops the tables of the folder. `quarantine` sets them aside. An entry with `exclude: true` makes a table known.
-        decoder: What reads the events. `auto`: the compiled decoder reads the events that are plain, and Spark's expressions all others;
-            where Spark's executors cannot run it, the run says so and Spark reads them all. `exact`: Spark's expressions read all of them.
-            The rows are the same.
     """
 
     JSON_INLINE: ClassVar[tuple[str, ...]] = ("events", "files")
@@ -192,7 +180,6 @@ class ArchiveConfig(Grouped):
     on_gap: OnGap = OnGap.FAIL
     bad_records: OnBadRecord = OnBadRecord.FAIL
     unknown_tables: OnUnknownTable = OnUnknownTable.IGNORE
-    decoder: Decoder = Decoder.EXACT
 
     @property
     def format_options(self) -> FormatOptions:

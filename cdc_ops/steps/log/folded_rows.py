@@ -29,6 +29,7 @@ from cdc_ops.lake.spark.session import pinned
 from cdc_ops.lake.staging.landing import declare_landed, landing_folder
 from cdc_ops.lake.staging.manifests import landed_files
 from cdc_ops.lake.staging.shared_folder import not_shared
+from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.scanned_files import ScannedTable, spread
 
 _HERE: Final = 4 * 2**20
@@ -157,7 +158,7 @@ def _landed(
         rows = _without_deleted(spark, scanned, parts, operation.apply.delete_where)
         return _answers(rows.mapInArrow(partial(land_partition, task=task), "landed string"))
     buckets = _buckets(parts)
-    if sum(part.size for part in parts) <= _HERE:
+    if sum(part.size for part in parts) <= _HERE or why_not(spark):
         return [land_bucket(task, bucket) for bucket in buckets]
     texts = [(json_codec.dumps(bucket),) for bucket in buckets]
     return _answers(spread(spark, texts, "bucket", len(texts)).mapInArrow(partial(land_buckets, task=task), "landed string"))

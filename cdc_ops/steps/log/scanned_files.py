@@ -5,7 +5,7 @@
 Steps decide on facts. Files that no facts name are read by nobody.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +39,7 @@ from cdc_ops.lake.spark.local_rows import local_rows
 from cdc_ops.lake.staging.manifests import feed_name
 from cdc_ops.lake.staging.shared_folder import not_shared
 from cdc_ops.steps.log.event_files import file_tasks
+from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.large_files import split
 from cdc_ops.steps.log.unknown_tables import keeps_raw, watches
 
@@ -54,6 +55,10 @@ _HERE: Final = 2 * 2**20
 """Files of so many bytes are read in this process: that takes less time than a job of Spark takes to start."""
 
 
+def nobody(_: str) -> None:
+    """Hears a line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
     """Whose events are to be read.
@@ -64,6 +69,7 @@ class ScanRequest:
         attempt: Folder name of this try, unique.
         known: The tables that the pipeline file names; None = that was not said.
         renamings: Names of columns in events from before statements.
+        say: Receives a line if executors cannot read the files.
     """
 
     operation: Operation
@@ -71,6 +77,7 @@ class ScanRequest:
     attempt: str
     known: KnownTables | None = None
     renamings: tuple[Renaming, ...] = ()
+    say: Callable[[str], None] = nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +161,7 @@ def scan_files(spark: SparkSession, requests: Sequence[ScanRequest]) -> list[Sca
     by_path: dict[str, list[FileTask]] = {}
     for file in (file for files in wanted for file in files if file.size):
         by_path.setdefault(file.path, []).append(file)
-    found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()])
+    found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()], requests[0].say)
     _raise_failure(found)
     check_sequence(facts.binlog for facts in {one.path: one for one in found}.values() if facts.binlog is not None)
     scanned = [
@@ -165,10 +172,18 @@ def scan_files(spark: SparkSession, requests: Sequence[ScanRequest]) -> list[Sca
     return scanned
 
 
-def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks]) -> list[FileFacts]:
+def _scanned(
+    spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks], say: Callable[[str], None]
+) -> list[FileFacts]:
     size = sum(one.size for one in files)
-    if size <= _HERE:
-        return list(chain.from_iterable(scan_file(tasks, one) for one in files))
+    if size > _HERE and (missing := why_not(spark)):
+        say(f"{tasks[0].url}: this process reads all files, because Spark's executors cannot: {missing}")
+    elif size > _HERE:
+        return _scanned_by_tasks(spark, tasks, files, size)
+    return list(chain.from_iterable(scan_file(tasks, one) for one in files))
+
+
+def _scanned_by_tasks(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks], size: int) -> list[FileFacts]:
     parts = split(spark, tasks[0], files)
     slices = max(1, min(len(parts), max(_LEAST_TASKS, -(-size // _TASK_BYTES))))
     texts = [(json_codec.dumps(one),) for one in parts]

@@ -52,7 +52,8 @@ class SharedScans:
         known: KnownTables | None = None,
     ) -> None:
         self.known = known
-        self._spark, self._attempt, self._say = spark, attempt, say
+        self.say = say
+        self._spark, self._attempt = spark, attempt
         members: dict[Folder, list[Operation]] = {}
         for operation in operations:
             log = _batch_of(operation)
@@ -95,9 +96,9 @@ class SharedScans:
         unchanged = [one for one in members if _is_unchanged(one, present)]
         if not unchanged:
             return {}, present
-        self._say(f"{first.url}: {len(_union(unchanged)):,} files are read once for {len(unchanged)} tables")
+        self.say(f"{first.url}: {len(_union(unchanged)):,} files are read once for {len(unchanged)} tables")
         requests = [
-            ScanRequest(operation=one, log=logs[one.operation_id], attempt=self._attempt, known=self.known) for one in unchanged
+            ScanRequest(operation=one, log=logs[one.operation_id], attempt=self._attempt, known=self.known, say=self.say) for one in unchanged
         ]
         found = scan_files(sibling_session(self._spark), requests)
         return {one.operation_id: scanned for one, scanned in zip(unchanged, found, strict=True)}, present

@@ -1,4 +1,4 @@
-"""Whether Spark's executors can run the compiled decoder: their Python has the same cdc-ops, numba and pyarrow. Runs in Spark."""
+"""Whether Spark's executors can read change events: their Python has the same cdc-ops, and what it needs. Runs in Spark."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import cdc_ops
-from cdc_ops import decode
 from cdc_ops.lake.spark.session import sibling_session
+from cdc_ops.lake.staging.shared_folder import works_elsewhere
 
 _TASKS: Final = 8
 """With more tasks than executors, each of a small cluster is asked; what one of a large cluster lacks, its scan tells."""
@@ -19,9 +19,12 @@ _one_asks: Final = threading.Lock()
 
 
 def why_not(spark: SparkSession) -> str:
-    """Returns why a session's executors cannot run the decoder, "" if they can; they are asked once in an application."""
-    if missing := decode.why_unavailable():
-        return f"of this process: {missing}"
+    """Returns why a session's executors cannot read change events, "" if they can; they are asked once in an application.
+
+    Executors within this machine's processes have this process' Python, and are not asked.
+    """
+    if not works_elsewhere(spark):
+        return ""
     application = spark.conf.get("spark.app.id", None) or ""
     with _one_asks:
         if application not in _found:
@@ -46,10 +49,10 @@ def _question(version: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
         for _ in batches:
             try:
                 import cdc_ops as theirs
-                from cdc_ops import decode as their_decode
+                import cdc_ops.events.scan.scan
 
                 same = theirs.__version__ == version
-                said = their_decode.why_unavailable() if same else f"their cdc-ops is {theirs.__version__}, this one is {version}"
+                said = "" if same else f"their cdc-ops is {theirs.__version__}, this one is {version}"
             except ImportError as error:
                 said = str(error)
             yield pyarrow.record_batch({"answer": pyarrow.array([said], pyarrow.string())})
