@@ -15,7 +15,7 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.dev.avro import MARK, avro_file, avro_schema, by_schema
 from cdc_ops.errors import ArchiveFileError, SourceTableError
 from cdc_ops.formats.files.avro import open_avro
-from cdc_ops.formats.files.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
+from cdc_ops.events.records.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
 from cdc_ops.formats.files.json_lines import RecordFile
 from cdc_ops.formats.registry import open_format
 

@@ -27,7 +27,7 @@ from cdc_ops.core.archive.avro_header import AvroHeader, FileEnds, header_of
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.files.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
+from cdc_ops.events.records.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
 from cdc_ops.formats.files.json_lines import (
     SCAN_KEY,
     FileLines,
