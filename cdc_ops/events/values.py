@@ -43,6 +43,8 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),
 }
 _RANGES: Final = {"tinyint": 2**7, "smallint": 2**15, "int": 2**31, "bigint": 2**63}
+_LONGEST: Final = 4000
+"""Python refuses to read more digits as a number."""
 _TWO_TO_64: Final = 2**64
 _BITS: Final = Struct("<d")
 
@@ -89,13 +91,11 @@ def integer(column: Column) -> Read:
 
     A BIGINT that is stored as a decimal was unsigned when its table was loaded; a BIT(64) is stored as one because its values need it.
     """
-    kind = DeclaredType.parse(column.delta_type)
-    if kind.base in _RANGES:
-        return _integer(-_RANGES[kind.base], _RANGES[kind.base] - 1)
-    if DeclaredType.parse(column.source_type).base == "bigint":
-        read = _integer(-_RANGES["bigint"], _RANGES["bigint"] - 1)
-    else:
-        read = _with_words(decimal(column))
+    kind = DeclaredType.parse(column.delta_type).base
+    if kind in _RANGES:
+        return _with_words(whole_number(kind))
+    exact = whole_number("bigint") if DeclaredType.parse(column.source_type).base == "bigint" else decimal(column)
+    read = _with_words(lambda text: exact(text.strip(_SPACES)))
 
     def stored(text: str) -> Any:
         found = read(text)
@@ -104,19 +104,21 @@ def integer(column: Column) -> Read:
     return stored
 
 
-def _integer(lowest: int, highest: int) -> Read:
+def whole_number(kind: str) -> Read:
+    """Returns what reads whole numbers of a type, e.g. `bigint`."""
+    lowest, highest = -_RANGES[kind], _RANGES[kind] - 1
+
     def read(text: str) -> Any:
-        plain = text if text.isdecimal() and text.isascii() else text.strip(_BLANKS)
-        if not _INTEGER.fullmatch(plain) or len(plain) > _LONGEST:
-            return 1 if text == "true" else 0 if text == "false" else UNREADABLE
-        number = int(plain)
+        if not _INTEGER.fullmatch(text):
+            text = text.strip(_BLANKS)
+            if not _INTEGER.fullmatch(text):
+                return UNREADABLE
+        if len(text) > _LONGEST:
+            return UNREADABLE
+        number = int(text)
         return number if lowest <= number <= highest else UNREADABLE
 
     return read
-
-
-_LONGEST: Final = 4000
-"""Python refuses to read more digits as a number."""
 
 
 def _with_words(read: Read) -> Read:
@@ -129,11 +131,11 @@ def unsigned_bigint(column: Column) -> Read:
     The reader raises `ValueTooLargeError` at a value that is larger than its column's BIGINT.
     """
     narrow, failure = is_narrow(column), f"[VALUE_TOO_LARGE] {too_large(column.name)}"
-    small, large = _integer(0, LARGEST), decimal(replace(column, delta_type=WIDE))
+    small, large = whole_number("bigint"), decimal(replace(column, delta_type=WIDE))
 
     def read(text: str) -> Any:
-        number = small(text) if text[:1] not in ("t", "f") else UNREADABLE
-        if number.__class__ is int:
+        number = small(text)
+        if number.__class__ is int and number >= 0:
             return number if narrow else Decimal(number)
         found = large(text)
         if found is UNREADABLE:
