@@ -107,7 +107,7 @@ class ChangeBatch:
     def feed(self) -> pa.Table:
         """Returns the rows with all columns of `core.events.change_feed.feed_columns` but `raw`."""
         types, records, envelopes = self.types, self.records, self.envelopes
-        tables = [{"schema": one.schema, "name": one.table} if one.table else None for one in envelopes]
+        tables = [{"schema": one.schema or None, "name": one.table or None} if one.table or one.schema else None for one in envelopes]
         every = [column.name for column in types.schema.columns]
         image = types.image
         before = _struct(self.before, self.has_before, image) if self.before else pa.nulls(len(self), image)

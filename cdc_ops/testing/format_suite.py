@@ -7,7 +7,7 @@
 The folder holds `table.json` (columns, keys, settings of the format), two files per case of `CASES`, and `cannot.json` with a reason for
 each case that the format cannot express. `<case>.jsonl` has the tool's records, one per line; `<case>.expected.json` has the rows of the
 canonical feed, without fields that are NULL, false or empty. If a folder beside this one expects the same feed for a case, `expected_in`
-in `table.json` names that folder and case instead of a copy. A fixture `spark` provides a session with the time zone UTC.
+in `table.json` names that folder and case instead of a copy.
 
 For CSV, `<case>.csv` is a whole file. For Parquet, `<case>.jsonl` has each row as the JSON object that a format gets. If file names matter,
 `files` in `table.json` has the name for each case, or under `*` for all others. For Avro, `<case>.avro.json` is a list of files, each as
@@ -15,16 +15,21 @@ For CSV, `<case>.csv` is a whole file. For Parquet, `<case>.jsonl` has each row 
 """
 
 import json
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.archives.local import LocalArchive
-from cdc_ops.core.events.change_feed import RECORD_COLUMNS, feed_columns
+from cdc_ops.core.events.change_feed import feed_columns
 from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, LossySetting, RecordKind
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
@@ -34,12 +39,13 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import is_unsigned, too_large_column, widened
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.format import Format
-from cdc_ops.formats.files.containers import dialect, open_files
-from cdc_ops.formats.files.csv import csv_records
-from cdc_ops.formats.files.json_lines import RecordFile
-from cdc_ops.formats.registry import open_format
+from cdc_ops.events.format import Format
+from cdc_ops.events.parse import envelopes_of
+from cdc_ops.events.record import Record
+from cdc_ops.events.records.files import open_records
+from cdc_ops.events.registry import open_format
+from cdc_ops.events.table import TableReader, is_of
+from cdc_ops.events.values import ValueTooLargeError
 
 CASES: Final = (
     *("insert", "update", "delete", "tombstone", "update_pk", "truncate", "null_vs_missing", "unsigned_bigint", "decimal", "zero_date"),
@@ -47,9 +53,7 @@ CASES: Final = (
 )
 """The names of the cases, the same for every format."""
 
-_NOT_A_RECORD: Final = '{"half": "a rec'
-_RECORDS: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
-
+_NOT_A_RECORD: Final = b'{"half": "a rec'
 
 class GoldenFolder:
     """The golden files of one format.
@@ -79,16 +83,44 @@ class GoldenFolder:
         self.cases = tuple(sorted(path.name.removesuffix(self._suffix) for path in folder.glob(f"*{self._suffix}")))
         """The names of the cases that have files."""
 
-    def records(self) -> Iterator[tuple[str | None, str, int, int | None, int | None]]:
-        """Yields the lines of all cases, in files whose names begin with the case; an empty line is a record without a value.
+    def records(self, root: Path) -> Iterator[Record]:
+        """Yields the records of all cases, in files whose names begin with the case.
 
-        If `offsets` is set in `table.json`, a record's line number is its offset in partition 0 of its topic.
+        Args:
+            root: An empty folder for files of containers other than lines.
         """
         for case in self.cases:
             name = self.names.get(case) or self.names.get("*")
             file = f"{case}/{name}" if name else case
-            for number, line in enumerate(self._lines(case)):
-                yield (line or None, file, number, *((0, number) if self.has_offsets else (None, None)))
+            match self.container:
+                case Container.AVRO:
+                    yield from self._avro_records(case, root)
+                case Container.CSV:
+                    yield from self._read(root, case, (self.folder / f"{case}{self._suffix}").read_bytes(), file)
+                case _:
+                    yield from (self._record(line.encode() or None, file, number) for number, line in enumerate(self._lines(case)))
+
+    def _record(self, value: bytes | None, file: str, line: int, offset: int | None = None) -> Record:
+        place = (0, line if offset is None else offset) if self.has_offsets else (None, None)
+        return Record(value, file, line, *place)
+
+    def _read(self, root: Path, name: str, data: bytes, file: str, first: int = 0) -> Iterator[Record]:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+        with closing(LocalArchive(str(root))) as archive:
+            spec = open_format(self.options).spec
+            reader = open_records(self.container, archive, name, len(data), spec, self.options)
+            for batch in reader.batches():
+                yield from (self._record(value, file, line, first + line) for value, line in batch)
+
+    def _avro_records(self, case: str, root: Path) -> Iterator[Record]:
+        offset = 0
+        for number, file in enumerate(json.loads((self.folder / f"{case}{self._suffix}").read_text("utf-8"))):
+            schema = file["schema"]
+            described = json.loads((self.folder / schema).read_text("utf-8")) if isinstance(schema, str) else schema
+            name = f"{case}/{number:03}.avro"
+            yield from self._read(root, name, avro_file(described, file["records"]), name, offset)
+            offset += len(file["records"])
 
     def _lines(self, case: str) -> list[str]:
         text = (self.folder / f"{case}{self._suffix}").read_bytes().decode("utf-8")  # read_text would read CR LF as LF
@@ -97,22 +129,6 @@ class GoldenFolder:
     @property
     def _suffix(self) -> str:
         return {Container.CSV: ".csv", Container.AVRO: ".avro.json"}.get(self.container, ".jsonl")
-
-    def write_avro(self, root: Path) -> tuple[RecordFile, ...]:
-        """Writes the Avro files of all cases below a folder; with `offsets` in `table.json`, file names have partition 0 and offsets."""
-        found = []
-        for case in self.cases:
-            offset = 0
-            for number, file in enumerate(json.loads((self.folder / f"{case}{self._suffix}").read_text("utf-8"))):
-                path, schema = root / case / f"{number:03}.avro", file["schema"]
-                path.parent.mkdir(exist_ok=True)
-                named = isinstance(schema, str)
-                path.write_bytes(avro_file(json.loads((self.folder / schema).read_text("utf-8")) if named else schema, file["records"]))
-                place = (0, offset) if self.has_offsets else (None, None)
-                name = path.relative_to(root).as_posix()
-                found.append(RecordFile(path=name, uri=str(path), size=path.stat().st_size, partition=place[0], start_offset=place[1]))
-                offset += len(file["records"])
-        return tuple(found)
 
     def expected(self, case: str) -> Any:
         """Returns the expected feed of a case."""
@@ -123,30 +139,66 @@ class GoldenFolder:
         return self.folder.parent / self._owners.get(case, self.folder.name) / f"{case}.expected.json"
 
 
-def shown(feed: DataFrame) -> list[tuple[str, dict[str, Any]]]:
+def shown(feed: pa.Table) -> list[tuple[str, dict[str, Any]]]:
     """Returns the rows of a feed as plain data by the file that they came from, without values that are NULL, false or empty."""
     rows = []
-    formats = """map('timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", 'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")"""
-    text = feed.selectExpr("file", "line", f"to_json(struct(*), {formats}) AS text")
-    for row in text.collect():
-        data = json.loads(row["text"], parse_float=str)
-        place = list(data.get("position", {}).values())
-        kept = {name: value for name, value in data.items() if name not in ("file", "line", "raw") and value not in (None, False, [], {})}
+    types = {field.name: field.type for field in feed.schema}
+    for row in feed.to_pylist():
+        place = list(row["position"].values())
+        data = {name: _shown(value, types[name]) for name, value in row.items() if name not in ("file", "line", "raw")}
+        if row["kind"] == RecordKind.CONTROL:  # nobody looks at its place
+            data.pop("position")
+        kept = {name: value for name, value in data.items() if value not in (None, False, [], {})}
         rows.append((row["file"], row["line"], place, kept))
-    return [(file, kept) for file, _, _, kept in sorted(rows, key=lambda row: (row[0], row[1], row[2]))]
+    return [(file, kept) for file, _, _, kept in sorted(rows, key=lambda row: (row[0], row[1], repr(row[2])))]
 
 
-def feed_of(spark: SparkSession, form: Format, golden: GoldenFolder, root: Path, extra: tuple[Any, ...] = ()) -> DataFrame:
-    """Returns the canonical feed of the cases of a folder. Its files are written below `root`, which must exist while the feed is used."""
-    if golden.container is Container.AVRO:
-        ends, files = LocalArchive(str(root)), golden.write_avro(root)
-        records = open_files(spark, files, form.spec, golden.options, ends).records().union(spark.createDataFrame([*extra], _RECORDS))
-    else:
-        records = spark.createDataFrame([*golden.records(), *extra], _RECORDS)
-    if golden.container is Container.CSV:
-        records = csv_records(records, dialect(form.spec, golden.options))
-    envelopes = records_of(form.envelopes(records, golden.options), golden.schema.table)
-    return canonical_feed(form, envelopes, golden.schema, golden.keys, golden.options)
+def _shown(value: Any, kind: pa.DataType) -> Any:
+    """Returns a value as the expected files have it; numbers with a fraction are text there."""
+    match value:
+        case dict():
+            return {field.name: shown for field in kind if (shown := _shown(value[field.name], field.type)) is not None}
+        case list():
+            return [_shown(inner, kind.value_type) for inner in value]
+        case bool() | int() | str() | None:
+            return value
+        case float():
+            return java_text(value, is_narrow=pa.types.is_float32(kind))
+        case Decimal():
+            return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else f"{value:f}"
+        case bytes():
+            return b64encode(value).decode()
+        case datetime():
+            text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+            return text if value.tzinfo is None else f"{text}Z"
+        case date():
+            return value.isoformat()
+        case _:
+            raise TypeError(f"{value!r} is in no feed")
+
+
+def java_text(value: float, *, is_narrow: bool = False) -> str:
+    """Returns a number as Java prints it: 0.1, 1.0E7, 1.5E-5.
+
+    Args:
+        value: The number.
+        is_narrow: It is a float: its shortest text has fewer digits than that of the same double.
+    """
+    printed = str(np.float32(value)) if is_narrow else repr(value)
+    if value != value or value in (float("inf"), float("-inf")) or not value:
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(printed, printed)
+    if 1e-3 <= abs(value) < 1e7:
+        return f"{Decimal(printed):f}" if "e" in printed else printed
+    digits, exponent = f"{Decimal(printed):E}".split("E")
+    fraction = digits if "." in digits else f"{digits}.0"
+    return f"{fraction.rstrip('0') if not fraction.endswith('.0') else fraction}E{int(exponent)}"
+
+
+def feed_of(form: Format, golden: GoldenFolder, records: Iterable[Record]) -> pa.Table:
+    """Returns the canonical feed of some records."""
+    reader = TableReader(form, golden.schema, golden.keys)
+    found = [(one, envelope) for one in records for envelope in envelopes_of(form, one) if is_of(envelope, golden.schema.table)]
+    return reader.read([record for record, _ in found], [envelope for _, envelope in found]).feed()
 
 
 class FormatSuite:
@@ -158,12 +210,12 @@ class FormatSuite:
     @pytest.fixture
     def golden(self) -> GoldenFolder:
         """The golden files."""
-        return GoldenFolder(self.folder, open_format(self.name).spec.files.container)
+        return GoldenFolder(self.folder, open_format(FormatOptions(name=self.name)).spec.files.container)
 
     @pytest.fixture
-    def form(self) -> Format:
+    def form(self, golden: GoldenFolder) -> Format:
         """The format under test."""
-        return open_format(self.name)
+        return open_format(golden.options)
 
     def test_each_case_is_there_or_it_is_said_why_not(self, golden: GoldenFolder) -> None:
         """The golden folder has each of `CASES`, or a reason of more than ten characters."""
@@ -187,22 +239,22 @@ class FormatSuite:
         with pytest.raises(SourceTableError, match="key"):
             check_format(form.spec, golden.options, golden.schema, ())
 
-    def test_all_cases_come_out_as_they_are_expected(self, spark: SparkSession, form: Format, golden: GoldenFolder, tmp_path: Path) -> None:
+    def test_all_cases_come_out_as_they_are_expected(self, form: Format, golden: GoldenFolder, tmp_path: Path) -> None:
         """The feed has the promised columns and the expected rows of every case; other records are bad, with a reason."""
-        feed = feed_of(spark, form, golden, tmp_path, ((_NOT_A_RECORD, "half written", 0, None, None),))
-        promised = ", ".join(f"{name} {kind}" for name, kind in feed_columns(form.spec, golden.schema, golden.keys))
-        assert feed.dtypes == spark.createDataFrame([], promised).dtypes
+        half = Record(_NOT_A_RECORD, "half written", 0)
+        feed = feed_of(form, golden, (*golden.records(tmp_path), half))
+        assert feed.column_names == [name for name, _ in feed_columns(form.spec, golden.schema, golden.keys) if name != "raw"]
         found: dict[str, list[Any]] = {}
         for case, row in shown(feed):
             found.setdefault(case.partition("/")[0], []).append(row)
-        [half] = found.pop("half written")
-        assert half["kind"] == RecordKind.BAD
-        assert half["reason"]
+        [bad] = found.pop("half written")
+        assert bad["kind"] == RecordKind.BAD
+        assert bad["reason"]
         for case in golden.cases:
             assert found.get(case, []) == golden.expected(case), case
 
     def test_an_unsigned_number_that_its_column_does_not_hold_stops_the_read(
-        self, spark: SparkSession, form: Format, golden: GoldenFolder, tmp_path: Path
+        self, form: Format, golden: GoldenFolder, tmp_path: Path
     ) -> None:
         """A BIGINT UNSIGNED may be stored as BIGINT: a larger value then fails and names its column, which can be widened."""
         if "unsigned_bigint" in golden.cannot:
@@ -211,8 +263,8 @@ class FormatSuite:
         kept = (column for column in golden.schema.columns if column.name in unsigned.union(golden.keys))
         columns = (replace(column, delta_type="bigint") if column.name in unsigned else column for column in kept)
         golden.schema, golden.cases = replace(golden.schema, columns=tuple(columns)), ("unsigned_bigint",)
-        with pytest.raises(Exception) as failure:  # noqa: PT011 - Spark's own, whatever its class
-            feed_of(spark, form, golden, tmp_path).collect()
+        with pytest.raises(ValueTooLargeError) as failure:
+            feed_of(form, golden, golden.records(tmp_path))
         assert too_large_column(str(failure.value)) in unsigned
 
 

@@ -3,21 +3,15 @@
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Final
 
-import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
-from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
 from cdc_ops.core.schema.tables import TableName, TableSchema
-from cdc_ops.formats.feed.canonical import canonical_feed
-from cdc_ops.formats.registry import format_names, open_format
+from cdc_ops.events.parse import envelopes_of
+from cdc_ops.events.record import Record
+from cdc_ops.events.registry import format_names, open_format
+from cdc_ops.events.table import TableReader
 from cdc_ops.testing.format_suite import FormatSuite
-
-_RECORDS: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
 
@@ -117,19 +111,16 @@ class TestDebeziumMySQLUnwrappedAvro(FormatSuite):
     folder = GOLDEN / "debezium-mysql-unwrapped-avro"
 
 
-@pytest.mark.long
 class TestDebeziumPostgresUnwrappedAvro(FormatSuite):
     name = "debezium-postgres-unwrapped-avro"
     folder = GOLDEN / "debezium-postgres-unwrapped-avro"
 
 
-@pytest.mark.long
 class TestDebeziumSQLServerUnwrappedAvro(FormatSuite):
     name = "debezium-sqlserver-unwrapped-avro"
     folder = GOLDEN / "debezium-sqlserver-unwrapped-avro"
 
 
-@pytest.mark.long
 class TestDebeziumOracleUnwrappedAvro(FormatSuite):
     name = "debezium-oracle-unwrapped-avro"
     folder = GOLDEN / "debezium-oracle-unwrapped-avro"
@@ -172,16 +163,18 @@ class TestMySqlBinlog(FormatSuite):
     folder = GOLDEN / "mysql-binlog"
 
 
-def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_column_may_have_all_of_one(spark: SparkSession) -> None:
-    form, table = open_format("debezium-mongodb"), TableName(schema="shop", name="orders")
+def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_column_may_have_all_of_one() -> None:
+    table = TableName(schema="shop", name="orders")
     columns = (declared_column("_id", "string", TypeDialect.MONGODB)[0], declared_column("all", "json", TypeDialect.MONGODB)[0])
     schema = TableSchema(table=table, columns=columns, primary_key=("_id",))
 
     def fed(lookup: str, mode: str = "change_streams_update_full") -> list[tuple[object, ...]]:
         settings = {"capture.mode": mode, "capture.mode.full.update.type": lookup, "document.column": "all"}
         options = FormatOptions(name="debezium-mongodb", settings=settings, accept_losses=("capture.mode=change_streams_update_full",))
-        feed = canonical_feed(form, form.envelopes(records, options), schema, ("_id",), options)
-        return [tuple(row) for row in feed.select("kind", "op", "after.all", "reason").collect()]
+        form = open_format(options)
+        found = [(one, envelope) for one in records for envelope in envelopes_of(form, one)]
+        batch = TableReader(form, schema, ("_id",)).read([one for one, _ in found], [envelope for _, envelope in found])
+        return [(row["kind"], row["op"], (row["after"] or {}).get("all"), row["reason"]) for row in batch.feed().to_pylist()]
 
     def record(op: str, **parts: object) -> str:
         return json.dumps({"key": {"id": '"a"'}, "value": {"op": op, "source": {"db": "shop", "collection": "orders"}, **parts}})
@@ -189,24 +182,18 @@ def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_co
     document = '{"_id": "a",  "n": {"$numberInt": "1"}}'
     changed = record("u", updateDescription={"updatedFields": '{"n": 2}'})
     lines = [(record("c", after=document), 0), (changed, 1), (record("d"), 2)]
-    records = spark.createDataFrame([(text, "f", line, 0, line) for text, line in lines], _RECORDS)
+    records = [Record(text.encode(), "f", line, 0, line) for text, line in lines]
     inserted, deleted = ("change", "c", document, None), ("change", "d", None, None)
     assert fed("lookup") == [inserted, ("control", None, None, None), deleted]
     part = "column 'all' of the after image: changed in part: all cannot be read as json"
     assert fed("post_image") == [inserted, ("bad", None, None, part), deleted]
 
 
-def test_flattened_documents_without_schemas_are_read_by_their_columns_where_that_is_accepted(spark: SparkSession) -> None:
-    form, texts = (
-        open_format("debezium-mongodb-unwrapped"),
-        {"int": "7", "date": "1709283600123", "decimal(10,2)": '"12.50', "binData": '"AP8='},
-    )
-    options = FormatOptions(name="debezium-mongodb-unwrapped", settings={"schemas.enable": "false"})
-    none = F.lit(None).cast("struct<type: string, name: string, scale: int>")
-    columns = [declared_column("c", kind, TypeDialect.MONGODB)[0] for kind in texts]
-    read = [form.reading(column, F.lit(text), none, options).value for column, text in zip(columns, texts.values(), strict=True)]
-    [row] = spark.range(1).select(read[0], F.unix_millis(read[1]), read[2], read[3]).collect()
-    assert tuple(row) == (7, 1709283600123, Decimal("12.50"), b"\x00\xff")
+def test_flattened_documents_without_schemas_are_read_by_their_columns_where_that_is_accepted() -> None:
+    texts = {"int": ("7", 7), "date": ("1709283600123", 1709283600123000), "decimal(10,2)": ('"12.50', Decimal("12.50")), "binData": ('"AP8=', b"\x00\xff")}
+    form = open_format(FormatOptions(name="debezium-mongodb-unwrapped", settings={"schemas.enable": "false"}))
+    for kind, (text, value) in texts.items():
+        assert form.reader(declared_column("c", kind, TypeDialect.MONGODB)[0], None).read(text) == value
 
 
 def test_every_registered_format_is_proved_here() -> None:
