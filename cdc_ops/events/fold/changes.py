@@ -1,0 +1,136 @@
+"""Rows of the canonical feed as changes of single keys: an update that changes the key is a delete of the old and an insert of the new."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKind
+from cdc_ops.events.fold.arrays import Bools, Int64s
+from cdc_ops.events.fold.equality import equal_values
+from cdc_ops.events.fold.places import is_above, places_of
+from cdc_ops.events.fold.rules import FoldRules
+from cdc_ops.events.fold.spoken import PresentColumns, Spoken, silent_nulls
+
+Codes = npt.NDArray[np.int8]
+_OPERATIONS: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE, EventOperation.DELETE)
+_CREATE, _UPDATE, _DELETE = (_OPERATIONS.index(op) for op in (EventOperation.CREATE, EventOperation.UPDATE, EventOperation.DELETE))
+_WHOLE: Final = np.array([op in WHOLE_ROW for op in _OPERATIONS])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Changes of single keys; arrays have one element for each.
+
+    Args:
+        op: The operation, as a number.
+        source: The row of the feed.
+        keys: The columns of the key.
+        places: The numbers of the position, most significant first.
+        after: The columns of the table, for each row of the feed.
+        present: What the rows of the feed speak of.
+    """
+
+    op: Codes
+    source: Int64s
+    keys: tuple[pa.ChunkedArray, ...]
+    places: tuple[Int64s, ...]
+    after: tuple[pa.ChunkedArray, ...]
+    present: PresentColumns
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def is_deleted(self, changes: Int64s) -> Bools:
+        """True for changes that delete their row."""
+        return np.equal(self.op[changes], _DELETE)
+
+    def is_whole(self, changes: Int64s) -> Bools:
+        """True for changes after which nothing of an older row is left: whole rows and deletes."""
+        return _WHOLE[self.op[changes]] | self.is_deleted(changes)
+
+    def is_complete(self, changes: Int64s) -> Bools:
+        """True for changes that say all of their row: it is gone, or they have all columns."""
+        return self.is_deleted(changes) | self.present.is_complete(self.source[changes])
+
+    def with_rest(self) -> Int64s:
+        """Returns the changes that had all columns, of which some are ignored."""
+        return np.flatnonzero(self.present.has_rest(self.source))
+
+    def spoken(self, changes: Int64s) -> Spoken:
+        """Returns which columns some changes speak of: deletes of none."""
+        said = self.present.of(self.source[changes])
+        said.has[:, self.is_deleted(changes)] = False
+        return said
+
+    def images(self, changes: Int64s) -> pa.Array:
+        """Returns the rows of the feed that have the images of some changes, NULL for deletes."""
+        return pa.array(self.source[changes], mask=self.is_deleted(changes))
+
+
+def changes_of(feed: pa.Table, rules: FoldRules) -> Changes:
+    """Returns the changes of a feed that a table wants, those behind the barrier only.
+
+    An update whose key before it equals its key did not change it.
+
+    Raises:
+        ValueError: a change has no complete key or position.
+    """
+    op = pc.fill_null(pc.index_in(feed["op"], pa.array(list(map(str, _OPERATIONS)))), -1).to_numpy().astype(np.int8)
+    is_change = pc.fill_null(pc.equal(feed["kind"], str(RecordKind.CHANGE)), False).to_numpy()
+    rows = np.flatnonzero(is_change & (op >= 0) & (rules.deletes | (op != _DELETE)))
+    places = places_of(_rows_of(feed["position"], rows), rules.order)
+    if rules.barrier is not None and rules.deletes and not rules.versions:
+        behind = is_above(places, rules.barrier)
+        rows, places = rows[behind], [numbers[behind] for numbers in places]
+    moved = _moved(feed, rows, rules.keys)
+    after = tuple(_columns(feed["after"], rules.schema.names))
+    updates = op == _UPDATE
+    updates[rows[moved]] = False
+    ignored = {index: name for index, name in enumerate(rules.schema.names) if name in rules.nulls_ignored}
+    present = PresentColumns(feed["present"], rules.schema.names, silent_nulls(feed, after, ignored, updates))
+    op = op[rows]
+    op[moved] = _CREATE
+    keys = _columns(_taken(feed["key"], rows), rules.keys)
+    if len(moved) and rules.deletes:
+        left = _columns(feed["previous_key"].take(pa.array(rows[moved])), rules.keys)
+        keys = [pa.chunked_array([*key.chunks, *old.chunks]) for key, old in zip(keys, left, strict=True)]
+        places = [np.concatenate([numbers, numbers[moved]]) for numbers in places]
+        op = np.concatenate([op, np.full(len(moved), _DELETE, np.int8)])
+        rows = np.concatenate([rows, rows[moved]])
+    if any(key.null_count for key in keys):
+        raise ValueError("a change has no complete key")
+    return Changes(op=op, source=rows, keys=tuple(keys), places=tuple(places), after=after, present=present)
+
+
+def _moved(feed: pa.Table, rows: Int64s, keys: Sequence[str]) -> Int64s:
+    """Returns which of some rows change the key."""
+    previous = feed["previous_key"]
+    if previous.null_count == len(previous):
+        return np.zeros(0, np.int64)
+    moved = np.flatnonzero(previous.is_valid().to_numpy()[rows])
+    at = pa.array(rows[moved])
+    old, new = (_columns(feed[name].take(at), keys) for name in ("previous_key", "key"))
+    same = np.ones(len(moved), np.bool_)
+    for one, other in zip(old, new, strict=True):
+        same &= equal_values(one, other)
+    return moved[~same]
+
+
+def _taken(column: pa.ChunkedArray, rows: Int64s) -> pa.ChunkedArray:
+    return column if len(rows) == len(column) else column.take(pa.array(rows))
+
+
+def _rows_of(column: pa.ChunkedArray, rows: Int64s) -> pa.StructArray:
+    taken = _taken(column, rows)
+    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+
+
+def _columns(structs: pa.ChunkedArray, names: Sequence[str]) -> list[pa.ChunkedArray]:
+    """Returns the fields of structs, in the order of some names."""
+    of_struct = {field.name: column for field, column in zip(structs.type, structs.flatten(), strict=True)}
+    return [of_struct[name] for name in names]
