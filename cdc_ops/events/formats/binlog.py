@@ -60,11 +60,15 @@ class MySqlBinlog:
         said = _DECODER.decode(record.value)
         name, before, after = text_of(said.kind), image_of(said.before), image_of(said.after)
         kind, reason = _KINDS.get(name or "", RecordKind.BAD), text_of(said.reason)
+        if kind is not RecordKind.BAD:
+            reason = None
+        elif reason is None:
+            reason = f"unknown kind {'NULL' if name is None else name}"
         is_change = kind is RecordKind.CHANGE
         return (
             Envelope(
                 kind=kind,
-                reason=f"unknown kind {'NULL' if name is None else name}" if reason is None else reason,
+                reason=reason,
                 op=text_of(said.op),
                 schema=text_of(said.database) or "",
                 table=text_of(said.table) or "",

@@ -88,7 +88,8 @@ class Maxwell:
         )
         if op is None:
             envelope.kind = RecordKind.DDL if statement else RecordKind.CONTROL if kind in _CONTROL else RecordKind.BAD
-            envelope.reason = f"unknown type {'NULL' if kind is None else kind}"
+            if envelope.kind is RecordKind.BAD:
+                envelope.reason = f"unknown type {'NULL' if kind is None else kind}"
             return (envelope,)
         envelope.before = completed(data, old) if kind == "update" else data if kind == "delete" else None
         envelope.after = None if kind in ("delete", None) else data
