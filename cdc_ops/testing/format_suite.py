@@ -165,7 +165,7 @@ def _shown(value: Any, kind: pa.DataType) -> Any:
         case float():
             return java_text(value, is_narrow=pa.types.is_float32(kind))
         case Decimal():
-            return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else f"{value:f}"
+            return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else str(value)
         case bytes():
             return b64encode(value).decode()
         case datetime():

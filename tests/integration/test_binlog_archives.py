@@ -12,7 +12,7 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Decoder, InitialLoad
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, InitialLoad
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.state.sql import open_store
@@ -71,13 +71,8 @@ def server(request: pytest.FixtureRequest) -> DatabaseServer:
     return found
 
 
-@pytest.fixture(params=[pytest.param("exact", marks=pytest.mark.long), "auto"])
-def decoder(request: pytest.FixtureRequest) -> Decoder:
-    return Decoder(request.param)
-
-
 @pytest.fixture
-def world(server: DatabaseServer, decoder: Decoder, spark: SparkSession, tmp_path: Path) -> World:
+def world(server: DatabaseServer, spark: SparkSession, tmp_path: Path) -> World:
     world = World(server, tmp_path, spark)
     world.configure(method=Method.LOG, cursor=())
     archive = ArchiveConfig.of(
@@ -87,7 +82,6 @@ def world(server: DatabaseServer, decoder: Decoder, spark: SparkSession, tmp_pat
         initial_load=InitialLoad.SNAPSHOT,
         min_file_age=timedelta(0),
         full_listing_interval=timedelta(0),
-        decoder=decoder,
     )
     world.pipeline = replace(world.pipeline, archive=archive)
     return world
@@ -200,7 +194,6 @@ def test_a_table_that_begins_with_a_snapshot_and_follows_binlogs_is_as_the_sourc
 
 
 @pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.long)], indirect=True)
-@pytest.mark.parametrize("decoder", ["auto"], indirect=True)
 def test_a_file_that_is_missing_swapped_or_of_another_server_stops_the_table(world: World, tmp_path: Path) -> None:
     world.sql(ITEMS, f"INSERT INTO items VALUES (1, {ROW}, {REST})")
     archive = Archive(world.server, tmp_path / "binlogs")
@@ -239,7 +232,6 @@ def without_gtids(mysql: DatabaseServer) -> Iterator[DatabaseServer]:
 
 @pytest.mark.usefixtures("without_gtids")
 @pytest.mark.parametrize("server", ["mysql"], indirect=True)
-@pytest.mark.parametrize("decoder", ["auto"], indirect=True)
 def test_without_gtids_an_early_copy_is_a_gap_and_files_of_a_reset_server_are_refused(world: World, tmp_path: Path) -> None:
     world.sql("CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(9))", "INSERT INTO items VALUES (1, 'a')")
     archive = Archive(world.server, tmp_path / "binlogs")
@@ -275,15 +267,7 @@ def test_without_gtids_an_early_copy_is_a_gap_and_files_of_a_reset_server_are_re
     assert "was replaced by a binlog of another sequence" in failure(world)
 
 
-@pytest.mark.parametrize(
-    ("server", "decoder"),
-    [
-        ("mysql", "exact"),
-        pytest.param("mysql", "auto", marks=pytest.mark.long),
-        pytest.param("mariadb", "exact", marks=pytest.mark.long),
-    ],
-    indirect=True,
-)
+@pytest.mark.parametrize("server", ["mysql", pytest.param("mariadb", marks=pytest.mark.long)], indirect=True)
 def test_a_statement_about_a_table_stops_that_table_only_until_somebody_accepts_it(world: World, tmp_path: Path) -> None:
     parts = "PARTITION BY RANGE (id) (PARTITION p1 VALUES LESS THAN (10), PARTITION p2 VALUES LESS THAN (100))"
     world.sql("CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(9))", "INSERT INTO items VALUES (1, 'a')")

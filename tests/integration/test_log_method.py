@@ -17,7 +17,7 @@ from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Decoder, InitialLoad, OnBadRecord, OnGap
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, InitialLoad, OnBadRecord, OnGap
 from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.dev.servers import MariaDBServer
@@ -161,11 +161,10 @@ def test_a_full_load_of_aws_dms_and_its_changes_end_as_the_table_is(mariadb: Mar
     assert world.lake("items", "id, name, CAST(price AS STRING)") == [(1, "two", "2.00"), (4, "", "4.00"), (30, "x\ny", "9.00")]
 
 
-@pytest.mark.parametrize("decoder", [Decoder.AUTO, pytest.param(Decoder.EXACT, marks=pytest.mark.long)])
 def test_events_are_followed_from_run_to_run_and_read_once(
-    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, decoder: Decoder
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
 ) -> None:
-    world = log_world(mariadb, tmp_path, spark, decoder=decoder)
+    world = log_world(mariadb, tmp_path, spark)
     world.sql(ITEMS)
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database
     a, b, c = ({"id": n, "name": name, "price": f"{n}.50"} for n, name in ((1, "a"), (2, "b"), (3, "c")))
@@ -293,11 +292,10 @@ def test_what_cannot_be_read_exactly_stops_the_table_and_is_named(mariadb: Maria
     assert world.lake("items", "id") == [(1,)]
 
 
-@pytest.mark.parametrize("decoder", [pytest.param(Decoder.EXACT, marks=pytest.mark.long), Decoder.AUTO])
 def test_with_a_quarantine_the_rest_is_merged_and_what_was_set_aside_is_there_as_it_came(
-    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, decoder: Decoder
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
 ) -> None:
-    world = log_world(mariadb, tmp_path, spark, bad_records=OnBadRecord.QUARANTINE, decoder=decoder)
+    world = log_world(mariadb, tmp_path, spark, bad_records=OnBadRecord.QUARANTINE)
     world.configure(renamed=(("label", "name"),))
     world.sql(ITEMS)
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database

@@ -18,3 +18,9 @@ landed    rows as they are landed
 Where the last event of a key has all columns, or deletes, it alone says all, and the ones before it are not read: so it is of nearly all
 keys. `testing.folding` does the same event by event; tests compare the two.
 """
+
+from cdc_ops.events.fold.feed import fold_feed
+from cdc_ops.events.fold.hashes import bucket_of
+from cdc_ops.events.fold.rules import Folded, FoldRules, Tie
+
+__all__ = ["FoldRules", "Folded", "Tie", "bucket_of", "fold_feed"]

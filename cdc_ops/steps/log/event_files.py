@@ -76,7 +76,7 @@ def covers_of_files(files: Iterable[ReadFile], log: LogBatch, table: TableName) 
 
 
 def _covers_of_binlog(
-    file: FileLines, name: BinlogName, binlogs: Mapping[tuple[str, int], BinlogFacts | None], log: LogBatch, table: TableName
+    file: ReadFile, name: BinlogName, binlogs: Mapping[tuple[str, int], BinlogFacts | None], log: LogBatch, table: TableName
 ) -> list[OffsetRange]:
     """Returns what a binlog holds: all of it, or what lies before and behind what is missing."""
     here, following = file.binlog, binlogs.get((name.stream, name.number + 1))

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core import json_codec
+from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.schema.tables import TableName
@@ -211,11 +213,19 @@ def land_bucket(task: FoldTask, bucket: Bucket) -> LandedBucket:
 
 
 def _land(task: FoldTask, changes: pa.Table) -> LandedBucket:
-    folded: Folded = fold_feed(changes, task.rules)
+    folded: Folded = fold_feed(_as_feed(changes), task.rules)
     if folded.tied:
         return LandedBucket(tied=tuple((tie.key, tie.position) for tie in folded.tied))
     file = write_data_file(task.folder, folded.rows.combine_chunks().to_batches(), (), task.codec)
     return LandedBucket(file=file, partial=folded.partial, deletes=folded.deletes)
+
+
+def _as_feed(changes: pa.Table) -> pa.Table:
+    """Returns changes with the columns of a feed that are the same for all of them: a moved key is a delete and an insert by now."""
+    count = changes.num_rows
+    kind = pa.array(np.zeros(count, np.int32)).cast(pa.int32())
+    change = pa.DictionaryArray.from_arrays(kind, pa.array([RecordKind.CHANGE.value])).cast(pa.string())
+    return changes.append_column("kind", change).append_column("previous_key", pa.nulls(count, changes.schema.field("key").type))
 
 
 def _told(bucket: LandedBucket) -> pa.RecordBatch:
