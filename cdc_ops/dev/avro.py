@@ -8,8 +8,10 @@ Records are JSON values: bytes as base64, members of unions of several types as 
 """
 
 import base64
+import bz2
 import itertools
 import json
+import lzma
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,7 +93,7 @@ def avro_file(schema: Any, records: Sequence[Any], *, codec: str = "null", per_b
     Args:
         schema: The Avro schema, as a JSON value.
         records: The records, as JSON values.
-        codec: null, deflate or zstandard.
+        codec: null, deflate, zstandard, bzip2, xz or snappy.
         per_block: Number of records in a block.
         mark: The sync marker of 16 bytes that ends each block.
     """
@@ -223,5 +225,13 @@ def _compressed(data: bytes, codec: str) -> bytes:
             import zstandard
 
             return zstandard.ZstdCompressor().compress(data)
+        case "bzip2":
+            return bz2.compress(data)
+        case "xz":
+            return lzma.compress(data)
+        case "snappy":
+            import pyarrow
+
+            return bytes(pyarrow.compress(data, codec="snappy", asbytes=True)) + zlib.crc32(data).to_bytes(4)
         case _:
             raise ValueError(f"no codec {codec!r}")

@@ -90,11 +90,9 @@ class _Converters:
             case "record":
                 return self._of_name(schema["name"])
             case "array":
-                item = self.of(schema["items"])
-                return None if item is None else lambda values: [item(value) for value in values]
+                return _of_items(self.of(schema["items"]))
             case "map":
-                item = self.of(schema["values"])
-                return None if item is None else lambda values: {key: item(value) for key, value in values.items()}
+                return _of_values(self.of(schema["values"]))
             case kind:
                 return self.of(kind)
 
@@ -148,3 +146,11 @@ class _Converters:
             return {member: by_member[member](inner)} if member in by_member else value
 
         return convert
+
+
+def _of_items(convert: Convert | None) -> Convert | None:
+    return None if convert is None else lambda values: [convert(value) for value in values]
+
+
+def _of_values(convert: Convert | None) -> Convert | None:
+    return None if convert is None else lambda values: {key: convert(value) for key, value in values.items()}
