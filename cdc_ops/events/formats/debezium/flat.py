@@ -107,13 +107,13 @@ class DebeziumFlat:
     def envelopes(self, record: Record) -> Sequence[Envelope]:
         """See `Format`."""
         value: bytes = record.value  # type: ignore[assignment]
-        row, types = _opened(value)
+        row, types = opened(value)
         if row is None:
             return (Envelope(RecordKind.CONTROL),)
         deleted = DELETED in row and text_of(row[DELETED]) == "true"
         op = _DELETE if deleted else self._op(row)
         image: Image | None = type(row)((name, cell) for name, cell in row.items() if name not in self._added)
-        kind, reason = _kind(row, op)
+        kind, reason = kind_of(row, op)
         if may_lack_values(value):
             if lacks_values(op, image):
                 kind, reason = RecordKind.BAD, INCOMPLETE
@@ -145,7 +145,7 @@ class DebeziumFlat:
         return self._values.reader(column, kind)
 
 
-def _opened(value: bytes) -> tuple[Image | None, FieldTypes | None]:
+def opened(value: bytes) -> tuple[Image | None, FieldTypes | None]:
     """Returns a flat record, None for none, and how its values are written.
 
     Raises:
@@ -159,7 +159,7 @@ def _opened(value: bytes) -> tuple[Image | None, FieldTypes | None]:
     return image_of(row["payload"]), types_of_row(row["schema"])
 
 
-def _kind(row: Image, op: str | None) -> tuple[RecordKind, str | None]:
+def kind_of(row: Image, op: str | None) -> tuple[RecordKind, str | None]:
     """Returns the kind of a record. Heartbeats and transaction borders are not flattened; they have no operation."""
     if op in _OPERATIONS:
         return RecordKind.CHANGE, None
