@@ -12,7 +12,7 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.formats.files.containers import dialect, open_files
 from cdc_ops.formats.files.csv import csv_records
 from cdc_ops.testing.format_suite import GoldenFolder
-from tests.events.both_ways import by_python, by_spark, differences
+from tests.events.both_ways import by_python, by_spark, differences, is_comparable
 from tests.plain_formats import CASES
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
@@ -40,7 +40,8 @@ def test_golden_records_come_out_alike(spark: SparkSession, folder: str, tmp_pat
 @pytest.mark.parametrize("name", CASES)
 def test_random_hostile_and_damaged_records_come_out_alike(spark: SparkSession, name: str) -> None:
     case = CASES[name]
-    lines = case.records(20260101).lines(3000)
+    lines = [line for line in case.records(20260101).lines(3000) if is_comparable(line, by_variants=case.format.name == "maxwell")]
+    assert len(lines) > 2500
     rows = [(line, "f", number, 0, 1000 + number) for number, line in enumerate(lines)]
     keys = case.table.primary_key
     exact = by_spark(spark, case.format, case.table, keys, rows)
