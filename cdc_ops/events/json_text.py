@@ -48,11 +48,11 @@ def image_of(raw: Raw) -> Image | None:
         msgspec.DecodeError: it is something else.
     """
     data = memoryview(raw)
-    if not data or data == NULL:
+    if len(data) <= len(NULL) and bytes(data) in (b"", NULL):
         return None
     found = _MEMBERS.decode(raw)
     # Without blanks, escapes and doubled members an object is as long as its parts; nearly all objects are.
-    plain = 1 + len(b"".join(found.values())) + sum([len(name) + 4 for name in found])
+    plain = 1 + len(b"".join(found.values())) + len("".join(found).encode()) + 4 * len(found)
     if plain != len(data) and found and _is_doubled(bytes(data)):
         return DoubledImage(found)
     return found  # type: ignore[return-value]

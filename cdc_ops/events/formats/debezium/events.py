@@ -139,7 +139,7 @@ def _total_order(event: Event) -> int | None:
 def _mysql_place(event: Event, source: Origin, streamed: bool, offset: int | None) -> Position:
     total = _total_order(event)
     if total is None:
-        vague = streamed and event.op not in (None, EventOperation.TRUNCATE) and is_mariadb(source.connector, source.gtid)
+        vague = streamed and is_mariadb(source.connector, source.gtid) and event.op not in (None, EventOperation.TRUNCATE)
         total = offset if vague else LANDED_NUMBER
     return mysql_position(source.file, source.pos, total, source.row, streamed=streamed, offset=offset)
 

@@ -12,15 +12,22 @@ INCOMPLETE: Final = (
     "the update changes the key, and its after image lacks values: let the database log whole rows (Postgres: REPLICA IDENTITY FULL)"
 )
 _FORMS: Final = frozenset(UNCHANGED_FORMS)
-_SIGNS: Final = (PLACEHOLDER.encode(), *(form.strip('[]"').encode() for form in UNCHANGED_FORMS if PLACEHOLDER not in form))
-"""Texts of which a record has one if it has a placeholder that is spelled without `\\\\u`."""
+_TEXTS: Final = (PLACEHOLDER.encode(), *(form.encode() for form in UNCHANGED_FORMS if form.isalnum() or form.endswith("=")))
+_IN_ARRAYS: Final = tuple(
+    text for form in UNCHANGED_FORMS if form.startswith("[") and PLACEHOLDER not in form and (text := form.strip('[]"').encode()) not in _TEXTS
+)
+"""What a record has that has a placeholder spelled without `\\u`: outside of arrays, and within them."""
 
 
 def may_lack_values(record: bytes) -> bool:
     """True if a record may have values that are marked as unchanged: a quick look at its bytes, which nearly all records pass."""
-    for sign in _SIGNS:
-        if sign in record:
+    for text in _TEXTS:
+        if text in record:
             return True
+    if b"[" in record:
+        for text in _IN_ARRAYS:
+            if text in record:
+                return True
     return b"\\" in record and b"\\u" in record
 
 
