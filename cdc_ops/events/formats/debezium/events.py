@@ -14,7 +14,7 @@ from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, Forma
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader
-from cdc_ops.events.formats.debezium.images import INCOMPLETE, completed, lacks_values, may_lack_values, unchanged_left_out
+from cdc_ops.events.formats.debezium.images import INCOMPLETE, lacks_values, may_lack_values, unchanged_left_out
 from cdc_ops.events.formats.debezium.layout import NO_JSON, Body, Source, parsed
 from cdc_ops.events.formats.debezium.positions import (
     Position,
@@ -26,8 +26,10 @@ from cdc_ops.events.formats.debezium.positions import (
 )
 from cdc_ops.events.formats.debezium.schemas import types_of_event
 from cdc_ops.events.formats.debezium.values import Values
+from cdc_ops.events.images import completed
 from cdc_ops.events.json_text import image_of
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
+from cdc_ops.events.said import moment_of
 
 Event: TypeAlias = Body[str | None]
 Origin: TypeAlias = Source[str | None]
@@ -37,7 +39,6 @@ Place: TypeAlias = Callable[[Event, Origin, bool, int | None], Position]
 UNCLEAR: Final = "the record has neither an operation nor a statement"
 _NOWHERE: Final[Origin] = Source()
 _CHANGE, _UPDATE, _READ = RecordKind.CHANGE, str(EventOperation.UPDATE), str(EventOperation.READ)
-_FIRST_MILLI, _LAST_MILLI = -62_135_596_800_000, 253_402_300_799_999
 
 
 class DebeziumEvents:
@@ -109,11 +110,6 @@ class DebeziumEvents:
 def is_snapshot(op: str | None, mark: str | None) -> bool:
     """True for rows of an initial or incremental snapshot."""
     return op == _READ or (mark is not None and mark not in ("false", ""))
-
-
-def moment_of(millis: int | None) -> int | None:
-    """Returns when the source says that something happened, in microseconds since 1970; None beyond the years 1 to 9999."""
-    return millis * 1000 if millis is not None and _FIRST_MILLI <= millis <= _LAST_MILLI else None
 
 
 def _kind(body: Event, after: Image | None) -> tuple[RecordKind, str | None]:

@@ -18,9 +18,8 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_flat import DELETED
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader
-from cdc_ops.events.formats.debezium.events import is_snapshot, moment_of
+from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.images import INCOMPLETE, lacks_values, may_lack_values, unchanged_left_out
-from cdc_ops.events.formats.debezium.numbers import whole_number
 from cdc_ops.events.formats.debezium.positions import (
     Position,
     is_mariadb,
@@ -33,6 +32,7 @@ from cdc_ops.events.formats.debezium.schemas import types_of_row
 from cdc_ops.events.formats.debezium.values import Values
 from cdc_ops.events.json_text import image_of, members_of, text_of
 from cdc_ops.events.record import Envelope, FieldType, FieldTypes, Image, Record
+from cdc_ops.events.said import moment_of, number_in
 from cdc_ops.formats.debezium.added_fields import added_fields, added_name
 
 _OPERATIONS: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE, EventOperation.DELETE)
@@ -67,7 +67,7 @@ class Added:
     def number(self, name: str, *, top: bool = True) -> "Number":
         """The same for a whole number, None if it is none."""
         text = self.text(name, top=top)
-        return lambda row: whole_number(text(row))
+        return lambda row: number_in(text(row))
 
     def has(self, name: str) -> Callable[[Image], bool]:
         """Returns what is true for rows that have a field, even if it is NULL."""

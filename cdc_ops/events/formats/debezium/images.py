@@ -2,10 +2,12 @@
 
 from typing import Final
 
+import msgspec
+
 from cdc_ops.core.events.format_spec import WHOLE_ROW
 from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
 from cdc_ops.events.json_text import text_of
-from cdc_ops.events.record import Cell, DoubledImage, Image
+from cdc_ops.events.record import Cell, Image
 from cdc_ops.formats.debezium.unchanged import UNCHANGED_FORMS
 
 INCOMPLETE: Final = (
@@ -13,10 +15,9 @@ INCOMPLETE: Final = (
 )
 _FORMS: Final = frozenset(UNCHANGED_FORMS)
 _TEXTS: Final = (PLACEHOLDER.encode(), *(form.encode() for form in UNCHANGED_FORMS if form.isalnum() or form.endswith("=")))
-_IN_ARRAYS: Final = tuple(
-    text for form in UNCHANGED_FORMS if form.startswith("[") and PLACEHOLDER not in form and (text := form.strip('[]"').encode()) not in _TEXTS
-)
-"""What a record has that has a placeholder spelled without `\\u`: outside of arrays, and within them."""
+_UUID: Final = next(form for form in UNCHANGED_FORMS if form.count("-") == 4).strip('[]"').encode()
+_NUMBERS: Final = (b"122", b"118", b"109", b"95")
+"""What a record has that has a placeholder spelled without `\\u`: outside of arrays, and one or all of these within them."""
 
 
 def may_lack_values(record: bytes) -> bool:
@@ -24,10 +25,8 @@ def may_lack_values(record: bytes) -> bool:
     for text in _TEXTS:
         if text in record:
             return True
-    if b"[" in record:
-        for text in _IN_ARRAYS:
-            if text in record:
-                return True
+    if b"[" in record and (_UUID in record or all(number in record for number in _NUMBERS)):
+        return True
     return b"\\" in record and b"\\u" in record
 
 
@@ -49,13 +48,13 @@ def unchanged_left_out(image: Image | None) -> Image | None:
 
 
 def _is_unchanged(cell: Cell) -> bool:
-    return text_of(cell) in _FORMS
+    text = text_of(cell)
+    if text is None or text in _FORMS:
+        return text is not None
+    return text[0:1] in ("[", "{") and " " in text and not isinstance(cell, str) and _compact(cell) in _FORMS
 
 
-def completed(before: Image | None, after: Image | None) -> Image | None:
-    """Returns an image with its missing columns filled from the before image: an update keeps values that it does not name."""
-    if before is None or after is None or len(before) <= len(after):
-        return after
-    if before.__class__ is DoubledImage or after.__class__ is DoubledImage:
-        return after
-    return {**{name: cell for name, cell in before.items() if name not in after}, **after}
+def _compact(cell: Cell) -> str:
+    """Returns an array or object without blanks between its parts, "" for a text that looks like one."""
+    found = bytes(cell)  # type: ignore[arg-type]
+    return "" if found[:1] == b'"' else msgspec.json.format(found, indent=-1).decode()

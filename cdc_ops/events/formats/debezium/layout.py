@@ -4,15 +4,15 @@ Nearly all records have texts where texts belong. A record with something else t
 and a text is then the JSON that stands there, as `json_text.text_of` has it. Another type than a number for a number makes the record bad.
 """
 
-from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 
 from cdc_ops.events.json_text import text_of
+from cdc_ops.events.said import Bigint
 
 T = TypeVar("T")
-Number: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
 NO_JSON: Final = Raw()
 """Stands for a member that is not there."""
 _NOTHING: Final[Any] = None
@@ -27,27 +27,27 @@ class Source(Struct, Generic[T], gc=False, rename={"tx_id": "txId", "tx_seq": "t
     schema: T = _NOTHING
     table: T = _NOTHING
     file: T = _NOTHING
-    pos: Number = None
-    row: Number = None
+    pos: Bigint | None = None
+    row: Bigint | None = None
     gtid: T = _NOTHING
-    ts_ms: Number = None
+    ts_ms: Bigint | None = None
     snapshot: T = _NOTHING
     sequence: T = _NOTHING
-    lsn: Number = None
+    lsn: Bigint | None = None
     tx_id: T = _NOTHING
     commit_lsn: T = _NOTHING
     change_lsn: T = _NOTHING
-    event_serial_no: Number = None
+    event_serial_no: Bigint | None = None
     scn: T = _NOTHING
     commit_scn: T = _NOTHING
-    tx_seq: Number = None
+    tx_seq: Bigint | None = None
 
 
 class Transaction(Struct, Generic[T], gc=False):
     """The transaction of a change, from `provide.transaction.metadata`."""
 
     id: T = _NOTHING
-    total_order: Number = None
+    total_order: Bigint | None = None
 
 
 class Body(Struct, Generic[T], rename={"database": "databaseName"}):
@@ -57,7 +57,7 @@ class Body(Struct, Generic[T], rename={"database": "databaseName"}):
     before: Raw = NO_JSON
     after: Raw = NO_JSON
     source: Source[T] | None = None
-    ts_ms: Number = None
+    ts_ms: Bigint | None = None
     ddl: T = _NOTHING
     database: T = _NOTHING
     status: T = _NOTHING

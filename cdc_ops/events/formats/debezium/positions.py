@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
-from cdc_ops.events.formats.debezium.numbers import whole_number
+from cdc_ops.events.said import number_in
 
 Position: TypeAlias = tuple[int | None, ...]
 
@@ -50,7 +50,7 @@ def mysql_position(
 @lru_cache(maxsize=1024)
 def _file_number(file: str) -> int | None:
     found = _AT_THE_END.search(file)
-    return None if found is None else whole_number(found[1])
+    return None if found is None else number_in(found[1])
 
 
 def postgres_position(sequence: str | None, lsn: int | None, total: int | None, *, streamed: bool, offset: int | None) -> Position:
@@ -66,7 +66,7 @@ def postgres_position(sequence: str | None, lsn: int | None, total: int | None, 
         streamed, offset: As for MySQL.
     """
     found = None if sequence is None else _COMMITTED.match(sequence)
-    committed = None if found is None else whole_number(found[1])
+    committed = None if found is None else number_in(found[1])
     return (
         lsn if committed is None else committed,
         lsn,

@@ -7,11 +7,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from cdc_ops.events.formats.debezium.numbers import whole_number
 from cdc_ops.events.json_text import NULL, text_of
 from cdc_ops.events.record import FieldType, FieldTypes
-
-_INT: Final = 2**31
+from cdc_ops.events.said import number_in
 
 
 class _Field(Struct):
@@ -76,10 +74,6 @@ def _types(fields: Iterable[_Field | None]) -> FieldTypes:
     types = FieldTypes()
     for one in fields:
         if one is not None and (field := text_of(one.field)) is not None:
-            types[field] = FieldType(type=text_of(one.type) or "", name=text_of(one.name) or "", scale=_scale(one.parameters))
+            scale = number_in(text_of((one.parameters or {}).get("scale")), "int")
+            types[field] = FieldType(type=text_of(one.type) or "", name=text_of(one.name) or "", scale=scale)
     return types
-
-
-def _scale(parameters: dict[str, Raw] | None) -> int | None:
-    number = whole_number(text_of((parameters or {}).get("scale")))
-    return number if number is not None and -_INT <= number < _INT else None

@@ -1,7 +1,6 @@
 """Reads dates and times as Debezium writes them, by the names of their schemas."""
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
@@ -9,9 +8,8 @@ from cdc_ops.core.formats.debezium_losses import TIME_MODE
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, is_instant, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import moments
+from cdc_ops.events import moments, values
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read
-from cdc_ops.events.formats.debezium.numbers import whole_number
 from cdc_ops.events.record import FieldType
 from cdc_ops.formats.debezium.schema_names import CONNECT, TIME, declared_name
 
@@ -21,12 +19,10 @@ _INFINITE: Final = {9223372036825200000: "infinity", -9223372036832400000: "-inf
 _LAST_MICRO: Final = 9223372036854775807
 _FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_031_948
 """The first and last day of Postgres, since 1970. An infinite date is a number beyond them; it does not say which infinity."""
-_INT: Final = 2**31
 _DAY: Final = 86_400_000_000
 _ISO: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)[0-9]*Z?")
 
-Micros = Callable[[str], int | None]
-"""Text of a number -> microseconds, None if it is none."""
+_whole_number: Final = values.whole_number("bigint")
 
 
 def reader(spec: FormatSpec, options: FormatOptions, column: Column, kind: FieldType | None) -> Read:
@@ -48,27 +44,26 @@ def reader(spec: FormatSpec, options: FormatOptions, column: Column, kind: Field
     return _iso_moment(column) if name == f"{TIME}IsoTimestamp" else _moment(column, _micros_of(name, "Timestamp"))
 
 
-def _micros_of(name: str, kind: str) -> Micros:
-    """Returns how the number of a time becomes microseconds; None for one that is no whole number of them, and for unknown schemas."""
+def _micros_of(name: str, kind: str) -> Read:
+    """Returns what reads the number of a time as microseconds; one that is no whole number of them cannot be read."""
     if name == f"{TIME}Micro{kind}":
-        return whole_number
+        return _whole_number
     if name in (f"{TIME}{kind}", f"{CONNECT}{kind}"):
         return _micros_of_millis
-    return _micros_of_nanos if name == f"{TIME}Nano{kind}" else lambda _: None
+    return _micros_of_nanos if name == f"{TIME}Nano{kind}" else lambda _: UNREADABLE
 
 
-def _micros_of_millis(text: str) -> int | None:
-    number = whole_number(text)
-    micros = None if number is None else number * 1000
-    return micros if micros is not None and -_LAST_MICRO <= micros <= _LAST_MICRO else None
+def _micros_of_millis(text: str) -> Any:
+    number = _whole_number(text)
+    return number * 1000 if number.__class__ is int and abs(number) <= _LAST_MICRO // 1000 else UNREADABLE
 
 
-def _micros_of_nanos(text: str) -> int | None:
-    number = whole_number(text)
-    return None if number is None or number % 1000 else number // 1000
+def _micros_of_nanos(text: str) -> Any:
+    number = _whole_number(text)
+    return number // 1000 if number.__class__ is int and number % 1000 == 0 else UNREADABLE
 
 
-def _moment(column: Column, micros_of: Micros) -> Read:
+def _moment(column: Column, micros_of: Read) -> Read:
     """Reads local time in microseconds. Only Postgres has infinite times, and years beyond the range of microseconds."""
     stored = moments.moment_of_micros(column)
     ends = column.source_type.lower().endswith("without time zone")
@@ -78,7 +73,7 @@ def _moment(column: Column, micros_of: Micros) -> Read:
 
     def read(text: str) -> Any:
         micros = micros_of(text)
-        if micros is None:
+        if micros.__class__ is not int:
             return UNREADABLE
         return endless[micros] if micros in endless else stored(micros)
 
@@ -99,15 +94,14 @@ def _iso_moment(column: Column) -> Read:
 def _day(column: Column, name: str) -> Read:
     """Reads days since 1970. Infinite dates of Postgres do not say which infinity they are, so they have no text either."""
     is_iso, as_text = name == f"{TIME}IsoDate", logical_type_of(column) is not LogicalType.DATE
+    number = moments.date if is_iso else values.whole_number("int")
     printed, beyond = moments.moment_text(column), UNREADABLE if as_text else UNSTORABLE
 
     def read(text: str) -> Any:
         if is_iso:
-            day = moments.date(text.removesuffix("Z"))
-            day = day if day.__class__ is int else None
-        else:
-            day = whole_number(text)
-        if day is None or not -_INT <= day < _INT:
+            text = text.removesuffix("Z")
+        day = number(text)
+        if day.__class__ is not int:
             return UNREADABLE
         if not _FIRST_DAY <= day <= _LAST_DAY:
             return beyond
@@ -146,6 +140,6 @@ def _time_of_day(column: Column, name: str) -> Read:
 
     def read(text: str) -> Any:
         micros = micros_of(text)
-        return UNREADABLE if micros is None else printed(micros)
+        return printed(micros) if micros.__class__ is int else UNREADABLE
 
     return read

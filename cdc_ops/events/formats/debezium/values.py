@@ -26,7 +26,7 @@ from cdc_ops.formats.debezium.schema_names import PRECISE, VARIABLE, YEAR_ZERO
 
 _SPECIAL: Final = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 _ROUNDED: Final = ("double", "float64")
-_FLATTENED: Final = re.compile(r'\[\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+")(\s*,\s*(null|"\[[A-Z]?[^"]*;@[0-9a-f]+"))*\s*\]', re.ASCII)
+_FLATTENED: Final = re.compile(r'\[(null|"\[[A-Z]?[^"]*;@[0-9a-f]+")(,(null|"\[[A-Z]?[^"]*;@[0-9a-f]+"))*\]')
 """Matches what Debezium writes for arrays of arrays: NULLs, or names of Java objects. An array of NULLs alone looks the same."""
 _EXACT: Final = Context(prec=100)
 _MOST_ZEROS: Final = 200_000
@@ -238,7 +238,7 @@ def _bit_text(column: Column) -> Read:
 
 def _other(text: str) -> Any:
     """Reads types that are kept as text; objects cannot be read."""
-    return UNREADABLE if text.startswith('{"') else text
+    return UNREADABLE if text[:1] == "{" and text[1:].lstrip()[:1] == '"' else text
 
 
 def _inet(text: str) -> Any:
@@ -247,6 +247,11 @@ def _inet(text: str) -> Any:
 
 
 def _array(text: str) -> Any:
+    """Reads arrays, which are kept as JSON without blanks."""
+    try:
+        text = msgspec.json.format(text, indent=-1)
+    except (msgspec.DecodeError, RecursionError):
+        return UNREADABLE
     return UNREADABLE if _FLATTENED.fullmatch(text) else text
 
 
