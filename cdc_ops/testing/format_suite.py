@@ -19,7 +19,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -143,7 +142,7 @@ def shown(feed: pa.Table) -> list[tuple[str, dict[str, Any]]]:
     """Returns the rows of a feed as plain data by the file that they came from, without values that are NULL, false or empty."""
     rows = []
     types = {field.name: field.type for field in feed.schema}
-    for row in feed.to_pylist():
+    for row in feed.cast(pa.schema([field.with_type(_in_numbers(field.type)) for field in feed.schema])).to_pylist():
         place = list(row["position"].values())
         data = {name: _shown(value, types[name]) for name, value in row.items() if name not in ("file", "line", "raw")}
         if row["kind"] == RecordKind.CONTROL:  # nobody looks at its place
@@ -153,6 +152,27 @@ def shown(feed: pa.Table) -> list[tuple[str, dict[str, Any]]]:
     return [(file, kept) for file, _, _, kept in sorted(rows, key=lambda row: (row[0], row[1], repr(row[2])))]
 
 
+def _in_numbers(kind: pa.DataType) -> pa.DataType:
+    """Returns a type with days and microseconds in place of dates and times: Python has no year 10000."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_numbers(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_in_numbers(kind.value_type))
+    return pa.int32() if pa.types.is_date32(kind) else pa.int64() if pa.types.is_timestamp(kind) else kind
+
+
+def _printed(number: int, kind: pa.DataType) -> str:
+    """Returns a date or a time as Spark prints it; years beyond 9999 have a sign."""
+    days, micros = (number, 0) if pa.types.is_date32(kind) else divmod(number, 86_400_000_000)
+    text = str(np.datetime64(days, "D"))
+    text = f"+{text}" if len(text.partition("-")[0]) > 4 else text
+    if pa.types.is_date32(kind):
+        return text
+    seconds, fraction = divmod(micros, 1_000_000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+    return f"{text}T{clock}{'' if kind.tz is None else 'Z'}"
+
+
 def _shown(value: Any, kind: pa.DataType) -> Any:
     """Returns a value as the expected files have it; numbers with a fraction are text there."""
     match value:
@@ -160,6 +180,8 @@ def _shown(value: Any, kind: pa.DataType) -> Any:
             return {field.name: shown for field in kind if (shown := _shown(value[field.name], field.type)) is not None}
         case list():
             return [_shown(inner, kind.value_type) for inner in value]
+        case int() if pa.types.is_temporal(kind):
+            return _printed(value, kind)
         case bool() | int() | str() | None:
             return value
         case float():
@@ -168,11 +190,6 @@ def _shown(value: Any, kind: pa.DataType) -> Any:
             return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else str(value)
         case bytes():
             return b64encode(value).decode()
-        case datetime():
-            text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
-            return text if value.tzinfo is None else f"{text}Z"
-        case date():
-            return value.isoformat()
         case _:
             raise TypeError(f"{value!r} is in no feed")
 
