@@ -74,20 +74,11 @@ def warm_up() -> int:
 
 _KERNELS = (
     "cdc_ops.decode.text_columns",
-    "cdc_ops.decode.key_hashes",
     "cdc_ops.decode.wire.mysql_packets",
     "cdc_ops.decode.wire.libpq_blocks",
     "cdc_ops.decode.wire.postgres_tuples",
     "cdc_ops.decode.binlog.events",
     "cdc_ops.decode.binlog.rows",
     "cdc_ops.decode.binlog.transactions",
-    "cdc_ops.decode.json.lines",
-    "cdc_ops.decode.json.members",
-    "cdc_ops.decode.json.debezium",
-    "cdc_ops.decode.json.flat",
-    "cdc_ops.decode.json.maxwell",
-    "cdc_ops.decode.json.canal",
-    "cdc_ops.decode.json.values",
-    "cdc_ops.decode.json.keys",
 )
 """Modules with kernels: a new one has its name here."""

@@ -27,7 +27,7 @@ def text_of(cell: Cell) -> str | None:
         msgspec.DecodeError: it is a text that is not UTF-8.
     """
     if cell is None or cell.__class__ is str:
-        return cell  # type: ignore[return-value]
+        return cell
     raw = bytes(cell)  # type: ignore[arg-type]
     if raw[:1] == b'"':
         return _TEXT.decode(raw)

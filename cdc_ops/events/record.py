@@ -57,7 +57,6 @@ class FieldTypes(dict[str, FieldType]):
     """The types of a record's values by the names of their columns; records with the same schema share one object."""
 
     __slots__ = ()
-    __hash__ = object.__hash__
 
 
 @dataclass(slots=True)

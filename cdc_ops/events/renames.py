@@ -1,11 +1,12 @@
 """Gives images the names that columns have now, where events were written under earlier ones."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from cdc_ops.core.events.ddl_changes import Renaming
 from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.schema.tables import TableSchema
-from cdc_ops.events.places import place_maker
+from cdc_ops.events.places import Place, place_maker
 from cdc_ops.events.record import DoubledImage, Envelope, FieldTypes, Image
 
 Rename = Callable[[Envelope], None]
@@ -24,19 +25,24 @@ def renamer(spec: FormatSpec, schema: TableSchema, renamed: Sequence[tuple[str, 
     pairs = [(old, column.name) for old, new in renamed if (column := schema.column(new)) is not None and schema.column(old) is None]
     if not pairs and not renamings:
         return None
+    nowhere: tuple[int | None, ...] = (None,) * len(spec.order)
     place_of = place_maker(spec.order, [field.name for field in spec.order if field.of_delivery])
 
     def rename(envelope: Envelope) -> None:
         for old, new in pairs:
-            _apply(envelope, lambda names, old=old, new=new: old if old in names and new not in names else None, new)
-        if not renamings:
-            return
-        place = place_of(envelope.position or (None,) * len(spec.order))
+            _apply(envelope, partial(_as_it_is, old=old, new=new), new)
+        place = place_of(envelope.position or nowhere) if renamings else nowhere
+        known: Place = () if None in place else tuple(number for number in place if number is not None)
         for one in renamings:
-            if None not in place and place < one.until and place >= one.since:  # type: ignore[operator]
-                _apply(envelope, lambda names, one=one: _spelled(names, one.old, one.new), one.new)
+            if known and one.since <= known < one.until:
+                _apply(envelope, partial(_spelled, old=one.old, new=one.new), one.new)
 
     return rename
+
+
+def _as_it_is(names: Sequence[str], old: str, new: str) -> str | None:
+    """Returns the old name if an image has it, and not the new one."""
+    return old if old in names and new not in names else None
 
 
 def _spelled(names: Sequence[str], old: str, new: str) -> str | None:

@@ -23,7 +23,7 @@ from cdc_ops.events.record import FieldType, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader
 from cdc_ops.events.values import ValueTooLargeError, from_text
-from cdc_ops.formats.debezium.schema_names import PRECISE, VARIABLE
+from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE
 
 Kind = FieldType | None
 PLAIN: Kind = FieldType("int64")

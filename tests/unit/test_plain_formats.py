@@ -7,7 +7,7 @@ import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.tables import TableSchema
-from cdc_ops.formats.debezium.unchanged import UNCHANGED_FORMS
+from cdc_ops.events.formats.debezium.unchanged import UNCHANGED_FORMS
 from tests.plain_events import plain_rows, table_of
 
 TABLE = table_of({"id": "bigint", "name": "varchar(9)", "rate": "double", "kind": "enum('new','paid')"}, ("id",))

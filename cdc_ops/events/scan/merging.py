@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cdc_ops.events.scan.facts import Drift, FileFacts, Order, TableFacts
 
-_SHOWN = 5
+_SHOWN: Final = 5
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 def merged_facts(parts: Iterable[FileFacts]) -> list[FileFacts]:
@@ -32,7 +33,7 @@ def _merged(parts: Sequence[FileFacts]) -> FileFacts:
         found=TableFacts(
             events=sum(one.events for one in found),
             partial=sum(one.partial for one in found),
-            truncates=_union(found, lambda one: one.truncates),
+            truncates=tuple(sorted({place for one in found for place in one.truncates})),
             order=_order([one.order for one in found]),
             drift=_drift([one.drift for one in found]),
             nulled=_sums(one.nulled for one in found),
@@ -66,8 +67,8 @@ def _drift(parts: Sequence[Drift]) -> Drift:
     )
 
 
-def _union(parts: Iterable[T], values: Callable[[T], Sequence[object]]) -> tuple[object, ...]:  # type: ignore[type-arg]
-    return tuple(sorted({value for one in parts for value in values(one)}))  # type: ignore[type-var]
+def _union(parts: Iterable[T], values: Callable[[T], Sequence[V]]) -> tuple[V, ...]:
+    return tuple(sorted({value for one in parts for value in values(one)}, key=repr))
 
 
 def _sums(parts: Iterable[Sequence[tuple[str, int]]]) -> tuple[tuple[str, int], ...]:

@@ -120,7 +120,7 @@ def until(history: History, rows: DataFrame, point: Point) -> DataFrame:
 
 
 def as_feed(rows: DataFrame) -> DataFrame:
-    """Returns rows of a history as `formats.feed.fold` folds them: a state comes behind the event whose place it has."""
+    """Returns rows of a history as `lake.history.event_fold` folds them: a state comes behind the event whose place it has."""
     state = F.col("kind") == HistoryKind.STATE.value
     rank = F.when(state, F.coalesce(F.col("table_version"), F.lit(0)) + 2).otherwise(0)
     position = F.struct(F.coalesce("position", F.array().cast("array<bigint>")).alias("place"), rank.cast("bigint").alias("rank"))

@@ -15,7 +15,7 @@ from cdc_ops.core.events.event_history import EVENT_HISTORY, parse_point
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import HistoryUnavailableError, RequestError
-from cdc_ops.formats.feed.fold import DELETED, WHOLE, latest_per_key
+from cdc_ops.lake.history.event_fold import DELETED, WHOLE, latest_per_key
 from cdc_ops.lake.history.read import History, as_feed, find_history, history_schema, until, with_pending
 from cdc_ops.lake.history.rows import Kept
 from cdc_ops.lake.log.change_feed_log import newest_record

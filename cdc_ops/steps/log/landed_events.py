@@ -5,8 +5,8 @@ from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.errors import StateError
-from cdc_ops.formats.feed.fold import identity_of, place_of
-from cdc_ops.formats.registry import open_format
+from cdc_ops.lake.history.event_fold import identity_of, place_of
+from cdc_ops.events.registry import spec_of
 from cdc_ops.lake.history.rows import Kept, event_rows
 from cdc_ops.lake.history.write import append_events
 from cdc_ops.lake.merge.batch import Batch
@@ -33,7 +33,7 @@ def keep_events(operation: Operation, batch: Batch) -> Batch:
     match operation.read:
         case ArchiveRead(batch=log) if (history := log.history) is not None:
             reading, folder = _landed(operation, batch)
-            feed, form = batch.rows.sparkSession.read.parquet(folder), open_format(log.archive.events.format).spec
+            feed, form = batch.rows.sparkSession.read.parquet(folder), spec_of(log.archive.format_options)
             events = event_rows(feed, place_of(feed), identity_of(feed, form), Kept.of(operation))
             newest = (one.place for one in log.before.newest)
             again = may_be_noted(reading.lowest, newest, sum(field.of_delivery for field in form.order))

@@ -167,8 +167,8 @@ def scan_files(spark: SparkSession, requests: Sequence[ScanRequest]) -> list[Sca
     scanned = [
         ScannedTable(task=task, facts={one.path: one for one in found if one.table == number}) for number, task in enumerate(tasks)
     ]
-    for one in scanned:
-        _check_seen(one)
+    for table in scanned:
+        _check_seen(table)
     return scanned
 
 

@@ -33,7 +33,7 @@ from cdc_ops.events.formats.debezium.values import Values
 from cdc_ops.events.json_text import image_of, members_of, text_of
 from cdc_ops.events.record import Envelope, FieldType, FieldTypes, Image, Record
 from cdc_ops.events.said import moment_of, number_in
-from cdc_ops.formats.debezium.added_fields import added_fields, added_name
+from cdc_ops.events.formats.debezium.added_fields import added_fields, added_name
 
 _OPERATIONS: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE, EventOperation.DELETE)
 _DELETE: Final = str(EventOperation.DELETE)

@@ -1,4 +1,4 @@
-"""What change events come to: the last state of each key, or each change of it, in the columns that are landed. Spark expressions only."""
+"""What the events of a history come to: the last state of each key, or each change of it, in the columns of a batch. Spark expressions only."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -7,7 +7,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.formats.feed.fold import DELETED, WHOLE, changes_per_key, latest_per_key, without_nulls
+from cdc_ops.lake.history.event_fold import DELETED, WHOLE, changes_per_key, latest_per_key, without_nulls
 from cdc_ops.lake.spark.expressions import is_true, stored_value
 
 

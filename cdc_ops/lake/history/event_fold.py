@@ -1,14 +1,15 @@
-"""Folds the canonical feed of one table into one row per key; inside Spark.
+"""Folds the events of a history, a Delta table, into one row per key; inside Spark.
 
     changed keys -> a delete and an insert      before anything is left out, so that the row of the old key goes
     TRUNCATE     -> a barrier                   older changes are dropped
     duplicates   -> one                         same key, same position, same content
     each column  -> its last value              of the events that have it; a whole row or a delete has all columns
 
-`testing.folding` does the same in plain Python, event by event; tests compare the two.
+`testing.folding` does the same in plain Python, event by event; tests compare the two. Events of archives are folded by `events.fold`.
 """
 
 from collections.abc import Iterable
+from operator import and_, or_
 from typing import Final
 
 from pyspark.sql import Column as Expr
@@ -16,16 +17,14 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType
 
+from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, FormatSpec, RecordKind
 from cdc_ops.core.operation.log_batch import REST_IS_NULL
-from cdc_ops.core.schema.tables import TableSchema
-from cdc_ops.errors import TiedEventsError
-from cdc_ops.formats.feed.canonical import all_names, names_of
+from cdc_ops.core.schema.tables import Column, TableSchema
 
 DELETED: Final = "deleted"
 WHOLE: Final = "whole"
 TIED: Final = "tied"
-_SHOWN: Final = 5
 _LOW: Final = 10**18
 _BUCKET: Final = "__bucket"
 
@@ -158,29 +157,6 @@ def place_of(rows: DataFrame, without: Iterable[str] = ()) -> Expr:
     return F.array(*(number.cast("bigint") for number in numbers))
 
 
-def refuse_ties(latest: DataFrame, schema: TableSchema) -> None:
-    """Raises an error if two different events have the same position: an action.
-
-    Raises:
-        TiedEventsError: two different events of one key have the same position.
-    """
-    tied = latest.where(TIED).select(F.to_json("key").alias("key"), F.to_json("position").alias("position")).limit(_SHOWN).collect()
-    if tied:
-        shown = "; ".join(f"key {row['key']} at {row['position']}" for row in tied)
-        raise TiedEventsError(
-            f"Events of {schema.table} have no total order: {shown}.",
-            why="Two different events of one key have the same position, so cdc-ops cannot tell which is the last.",
-            data="Nothing was written to the table; the watermark stays.",
-            next="Let the tool write the fields that order them (docs/formats.md names these for each format), or resync these keys.",
-        )
-
-
-def speaks_of_part(schema: TableSchema) -> Expr:
-    """True for an update of a feed that does not have all columns."""
-    every = all_names(schema.columns)
-    return (F.col("kind") == RecordKind.CHANGE) & (F.col("op") == EventOperation.UPDATE) & (F.col("present") != every)
-
-
 def _once(changes: DataFrame) -> DataFrame:
     """Returns one row per key and position: duplicates are dropped, and `tied` marks two different events at one position.
 
@@ -250,3 +226,20 @@ def _values_of_event(names: Iterable[str]) -> list[Expr]:
 def _names(event: Expr, name: str) -> Expr:
     """True for an event that has a column."""
     return event["present"].isNull() | F.array_contains(event["present"], name)
+
+
+def all_names(columns: Iterable[Column]) -> Expr:
+    """Returns the names of columns as an array, in their order."""
+    return F.array(*(F.lit(column.name) for column in columns))
+
+
+def names_of(conditions: list[Expr], columns: Iterable[Column]) -> Expr:
+    """Returns the names of the columns whose condition is true, in the order of the table: for nearly all rows, all columns or none."""
+    names = [column.name for column in columns]
+    none = F.array().cast("array<string>")
+    if not names:
+        return none
+    some = F.array_compact(F.array(*(F.when(one, name) for one, name in zip(conditions, names, strict=True))))
+    every = F.array(*map(F.lit, names))
+    has_one = F.coalesce(balanced_reduce(or_, conditions, F.lit(False)), F.lit(False))
+    return F.when(balanced_reduce(and_, conditions), every).when(~has_one, none).otherwise(some)

@@ -1,1 +1,0 @@
-"""Debezium's formats: as JSON and Avro, flattened, of MongoDB, SQL Server and Oracle."""

@@ -1,1 +1,0 @@
-"""Alibaba Cloud DTS: as JSON, and in DTS's Avro records."""

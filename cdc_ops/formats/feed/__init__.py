@@ -1,1 +1,0 @@
-"""What all formats share: envelopes, typed values, and the fold to one row per key."""

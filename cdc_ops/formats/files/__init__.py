@@ -1,1 +1,0 @@
-"""Reads files of archives as records: JSON lines, CSV, Parquet, Avro."""
