@@ -47,12 +47,12 @@ def test_records_of_unknown_tables_are_set_aside_once_and_a_run_after_a_failure_
     def set_aside(table: str) -> list[tuple[int, str]]:
         return [(one.line, one.reason) for one in read_quarantine(quarantine_path(world.pipeline, world.name(table)))]
 
-    genuine = land_events.canonical_feed
+    genuine = land_events.land_folded
 
-    def fails_for_b(form: Any, envelopes: Any, schema: Any, *others: Any, **named: Any) -> Any:
-        if schema.table.name == "b":
+    def fails_for_b(session: Any, operation: Any, *others: Any) -> Any:
+        if operation.table.name == "b":
             raise RuntimeError("the disk is full")
-        return genuine(form, envelopes, schema, *others, **named)
+        return genuine(session, operation, *others)
 
     sink.write(event("a", 1), event("b", 1), event("tmp", 1, "elsewhere"), event("b", 2), event("tmp", 2, "elsewhere"))
     with_policy(world, OnUnknownTable.FAIL)
@@ -62,12 +62,12 @@ def test_records_of_unknown_tables_are_set_aside_once_and_a_run_after_a_failure_
     assert [line for line in said if "read once for 2 tables" in line]
     # What the pipeline file says now holds for what was frozen before.
     with_policy(world, OnUnknownTable.QUARANTINE)
-    monkeypatch.setattr(land_events, "canonical_feed", fails_for_b)
+    monkeypatch.setattr(land_events, "land_folded", fails_for_b)
     report = world.run()
     assert errors(report) == {"b": UnforeseenJobError}
     [told] = [text for text in report.warnings if "2 of elsewhere.tmp" in text]
     assert told.startswith(f"{world.name('a')}: 2 records are in quarantine")
-    monkeypatch.setattr(land_events, "canonical_feed", genuine)
+    monkeypatch.setattr(land_events, "land_folded", genuine)
     report = world.run()
     assert not report.failures
     assert not [text for text in report.warnings if "elsewhere.tmp" in text]  # the table that looks after them has passed them

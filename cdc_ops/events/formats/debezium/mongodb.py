@@ -23,11 +23,11 @@ from cdc_ops.core.formats.mongodb import CAPTURE_MODE, FULL_UPDATE
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader
-from cdc_ops.events.formats.debezium.events import is_snapshot, moment_of
+from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.mongodb_values import IN_PART, fields_of, is_in_part, read
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
-from cdc_ops.events.said import Bigint, Int
+from cdc_ops.events.said import Bigint, Int, moment_of
 
 SILENT: Final = "the update does not have the changed fields"
 NAMELESS: Final = "the record does not identify its document: it has neither a before image nor a key"

@@ -22,12 +22,13 @@ from cdc_ops.core.formats.debezium_losses import SCHEMAS
 from cdc_ops.core.formats.mongodb import REMOVED, UPDATED
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import UNREADABLE, Format, Reader
-from cdc_ops.events.formats.debezium.events import is_snapshot, moment_of
+from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.flat import Added, kind_of, opened
 from cdc_ops.events.formats.debezium.mongodb import CREATE, NAMELESS, SILENT, patch_of
 from cdc_ops.events.formats.debezium.mongodb_values import marked, read_flat
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
+from cdc_ops.events.said import moment_of
 
 _ID: Final = "_id"
 _UPDATE, _DELETE = str(EventOperation.UPDATE), str(EventOperation.DELETE)
