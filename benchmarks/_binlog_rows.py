@@ -8,10 +8,10 @@ import numpy as np
 from benchmarks._harness import DATABASE
 from cdc_ops.decode.compiler import Bytes
 from cdc_ops.decode.program import Field, Program
-from cdc_ops.formats.binlog.decoder import BinlogFile
-from cdc_ops.formats.binlog.files import open_binlog
-from cdc_ops.formats.fast_binlog.change_batches import Target
-from cdc_ops.formats.fast_binlog.quick_scan import scan_content
+from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.files import open_binlog
+from cdc_ops.events.fast_binlog.change_batches import Target
+from cdc_ops.events.fast_binlog.quick_scan import scan_content
 
 COLUMNS: Final = {
     **{"id": "decimal(20,0)", "customer_id": "int", "status": "string", "total": "decimal(12,2)", "currency": "string"},

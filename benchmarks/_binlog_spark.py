@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from benchmarks._binlog_rows import COLUMNS, scanned, target_of
 from benchmarks._harness import DATABASE
 from benchmarks._rates import Rate, measured
-from cdc_ops.formats.fast_binlog.changes import TableChanges
-from cdc_ops.formats.fast_binlog.data_source import BinlogDataSource
+from cdc_ops.events.fast_binlog.changes import TableChanges
+from cdc_ops.mysql_binlog import BinlogDataSource
 
 
 class HandOver(DataSource):

@@ -28,8 +28,8 @@ from cdc_ops.core.binlog.events import HEADER_SIZE, EventType
 from cdc_ops.decode import warm_up
 from cdc_ops.decode.compiler import Bytes
 from cdc_ops.dev import mariadb_binlog
-from cdc_ops.formats.binlog.decoder import BinlogFile, RowChange
-from cdc_ops.formats.fast_binlog.changes import TableChanges
+from cdc_ops.events.binlog.decoder import BinlogFile, RowChange
+from cdc_ops.events.fast_binlog.changes import TableChanges
 
 TABLES: Final = 20
 STATEMENT_ROWS: Final = {"one": 100_000, "twenty": 2_500}

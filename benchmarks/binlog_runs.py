@@ -20,8 +20,8 @@ from benchmarks._pipeline_run import run_described
 from benchmarks.binlog import TABLES, Rate, files, measured
 from benchmarks.events import session
 from cdc_ops.decode import warm_up
-from cdc_ops.formats.binlog.decoder import BinlogFile
-from cdc_ops.formats.binlog.files import open_binlog
+from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.files import open_binlog
 
 DECLARED: Final = {
     **{"id": "bigint unsigned primary key", "customer_id": "int", "status": "varchar(20)", "total": "decimal(12,2)", "currency": "char(3)"},

@@ -24,6 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.feed.fold import latest_per_key
+from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
+from cdc_ops.formats.registry import open_format
+from cdc_ops.steps.log.plain.file_scan import FileTask, ScanTask
+from cdc_ops.steps.log.plain.lane import PlainEvents
+from cdc_ops.steps.log.plain.opening import buckets_of, scanned
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -37,17 +44,10 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.decode import warm_up
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.fold import latest_per_key
-from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
-from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.data_files.commit import commit_files
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session
 from cdc_ops.lake.table.create import ensure_table, indexed_columns
-from cdc_ops.steps.log.plain.file_scan import FileTask, ScanTask
-from cdc_ops.steps.log.plain.lane import PlainEvents
-from cdc_ops.steps.log.plain.opening import buckets_of, scanned
 from tests.lake_case import Case
 
 PARTS: Final = {

@@ -9,12 +9,12 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from cdc_ops.formats.binlog.charsets import BINARY, charset_of
-from cdc_ops.formats.binlog.decoder import BinlogFile, RowChange
-from cdc_ops.formats.binlog.files import open_binlog
-from cdc_ops.formats.binlog.jsonb import JsonText
-from cdc_ops.formats.binlog.table_map import BinlogColumn, ColumnType
-from cdc_ops.formats.binlog.temporal import OddDate, fraction_text
+from cdc_ops.events.binlog.charsets import BINARY, charset_of
+from cdc_ops.events.binlog.decoder import BinlogFile, RowChange
+from cdc_ops.events.binlog.files import open_binlog
+from cdc_ops.events.binlog.jsonb import JsonText
+from cdc_ops.events.binlog.table_map import BinlogColumn, ColumnType
+from cdc_ops.events.binlog.temporal import OddDate, fraction_text
 
 Row = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 """Operation, table, and the values before and after as the tool prints them."""

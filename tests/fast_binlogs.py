@@ -12,12 +12,12 @@ import pyarrow as pa
 from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, read_header
 from cdc_ops.decode.program import Field, Program
 from cdc_ops.errors import CdcError
-from cdc_ops.formats.binlog.charsets import BINARY
-from cdc_ops.formats.binlog.decoder import BinlogFile
-from cdc_ops.formats.binlog.table_map import BinlogColumn, ColumnType
-from cdc_ops.formats.fast_binlog.change_batches import Changes, Target
-from cdc_ops.formats.fast_binlog.changes import TableChanges
-from cdc_ops.formats.fast_binlog.exact_changes import exact_changes
+from cdc_ops.events.binlog.charsets import BINARY
+from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.table_map import BinlogColumn, ColumnType
+from cdc_ops.events.fast_binlog.change_batches import Changes, Target
+from cdc_ops.events.fast_binlog.changes import TableChanges
+from cdc_ops.events.fast_binlog.exact_changes import exact_changes
 
 _SIGNED = {
     ColumnType.TINY: "tinyint",

@@ -9,6 +9,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from cdc_ops.decode.json.reader import PlainReader
+from cdc_ops.formats.feed.canonical import canonical_feed
+from cdc_ops.formats.feed.plain import plain_format
+from cdc_ops.formats.registry import open_format
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
@@ -16,10 +20,6 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import widened
-from cdc_ops.decode.json.reader import PlainReader
-from cdc_ops.formats.feed.canonical import canonical_feed
-from cdc_ops.formats.feed.plain import plain_format
-from cdc_ops.formats.registry import open_format
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -166,6 +166,4 @@ def _struct(columns: Sequence[pa.Array], has: Sequence[bool], kind: pa.StructTyp
 
 def empty_batch(types: ChangeTypes) -> ChangeBatch:
     """Returns no rows."""
-    return ChangeBatch(
-        types, (), (), [], [], [], [], tuple(pa.array([], kind) for kind in types.columns), (), [], [], [], [], [], []
-    )
+    return ChangeBatch(types, (), (), [], [], [], [], tuple(pa.array([], kind) for kind in types.columns), (), [], [], [], [], [], [])

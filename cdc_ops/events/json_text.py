@@ -18,9 +18,9 @@ _TEXT: Final = msgspec.json.Decoder(str)
 
 
 def text_of(cell: Cell) -> str | None:
-    """Returns the text of a value: a JSON text without quotes and escapes, the JSON itself for all else, None for `null` and nothing.
+    r"""Returns the text of a value: a JSON text without quotes and escapes, the JSON itself for all else, None for `null` and nothing.
 
-    >>> text_of(Raw(b'"a\\\\u00e9"')), text_of(Raw(b'12.50')), text_of(Raw(b'{"a": 1}')), text_of(Raw(b'null'))
+    >>> text_of(Raw(b'"a\\u00e9"')), text_of(Raw(b'12.50')), text_of(Raw(b'{"a": 1}')), text_of(Raw(b'null'))
     ('aé', '12.50', '{"a": 1}', None)
 
     Raises:

@@ -1,4 +1,4 @@
-"""Places of events in their order: numbers, most significant first. All formats have the same type, whatever their positions are made of."""
+"""Places of events in their order: numbers, most significant first, of one type whatever positions are made of."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final

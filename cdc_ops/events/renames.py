@@ -62,5 +62,3 @@ def _apply(envelope: Envelope, find: Callable[[Sequence[str]], str | None], new:
     types = envelope.types
     if types is not None and (old := find(list(types))) is not None:
         envelope.types = FieldTypes({new if name == old else name: kind for name, kind in types.items()})
-
-

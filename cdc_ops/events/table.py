@@ -202,9 +202,7 @@ class _Side:
         """Columns of records whose value the stored type does not hold, by their index."""
         self.columns: dict[int, list[Any] | pa.Array] = {}
         """The values by the column's number; None where there is none."""
-        images = [
-            None if one.kind is not RecordKind.CHANGE else one.before if name == "before" else one.after for one in envelopes
-        ]
+        images = [None if one.kind is not RecordKind.CHANGE else one.before if name == "before" else one.after for one in envelopes]
         changes = [(index, image, envelopes[index]) for index, image in enumerate(images) if image is not None]
         types = {id(envelope.types): envelope.types for _, _, envelope in changes}
         self._types = next(iter(types.values()), None)
@@ -264,7 +262,8 @@ class _Side:
     def arrays(self, types: ChangeTypes) -> tuple[pa.Array, ...]:
         """Returns the columns as Arrow; what those have of rows without this image is not to be looked at."""
         return tuple(
-            pa.array(values, kind) if isinstance(values := self.columns[index], list) else values for index, kind in enumerate(types.columns)
+            pa.array(values, kind) if isinstance(values := self.columns[index], list) else values
+            for index, kind in enumerate(types.columns)
         )
 
 

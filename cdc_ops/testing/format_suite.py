@@ -15,6 +15,7 @@ For CSV, `<case>.csv` is a whole file. For Parquet, `<case>.jsonl` has each row 
 """
 
 import json
+import math
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -53,6 +54,7 @@ CASES: Final = (
 """The names of the cases, the same for every format."""
 
 _NOT_A_RECORD: Final = b'{"half": "a rec'
+
 
 class GoldenFolder:
     """The golden files of one format.
@@ -202,7 +204,7 @@ def java_text(value: float, *, is_narrow: bool = False) -> str:
         is_narrow: It is a float: its shortest text has fewer digits than that of the same double.
     """
     printed = str(np.float32(value)) if is_narrow else repr(value)
-    if value != value or value in (float("inf"), float("-inf")) or not value:
+    if not math.isfinite(value) or not value:
         return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(printed, printed)
     if 1e-3 <= abs(value) < 1e7:
         return f"{Decimal(printed):f}" if "e" in printed else printed

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.registry import open_format as open_spark_format
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
@@ -15,8 +17,6 @@ from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import NOT_JSON, NOT_UTF8, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader, is_of
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.registry import open_format as open_spark_format
 
 _TYPES: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS if name != "value")
 Row = tuple[Any, ...]

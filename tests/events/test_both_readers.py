@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cdc_ops.formats.files.containers import open_files
+from cdc_ops.formats.files.json_lines import RecordFile
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -20,8 +22,6 @@ from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.events.records.files import open_records
-from cdc_ops.formats.files.containers import open_files
-from cdc_ops.formats.files.json_lines import RecordFile
 from cdc_ops.testing.format_suite import GoldenFolder
 from tests.events.archived import FORMATS, put, read
 

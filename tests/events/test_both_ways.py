@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+from cdc_ops.formats.files.containers import dialect, open_files
+from cdc_ops.formats.files.csv import csv_records
 from pyspark.sql import SparkSession
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.core.events.format_spec import Container
 from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.formats.files.containers import dialect, open_files
-from cdc_ops.formats.files.csv import csv_records
 from cdc_ops.testing.format_suite import GoldenFolder
 from tests.events.both_ways import by_python, by_spark, differences, is_comparable
 from tests.plain_formats import CASES

@@ -18,12 +18,12 @@ from cdc_ops.core.schema.unsigned_bigints import too_large_column, widened
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.events.change import arrow_type
 from cdc_ops.events.format import UNSTORABLE, NoValue
+from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import FieldType, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader
 from cdc_ops.events.values import ValueTooLargeError, from_text
-from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE
 
 Kind = FieldType | None
 PLAIN: Kind = FieldType("int64")

@@ -190,7 +190,12 @@ def test_a_document_that_was_gone_when_it_was_looked_up_changes_nothing_and_a_co
 
 
 def test_flattened_documents_without_schemas_are_read_by_their_columns_where_that_is_accepted() -> None:
-    texts = {"int": ("7", 7), "date": ("1709283600123", 1709283600123000), "decimal(10,2)": ('"12.50', Decimal("12.50")), "binData": ('"AP8=', b"\x00\xff")}
+    texts = {
+        "int": ("7", 7),
+        "date": ("1709283600123", 1709283600123000),
+        "decimal(10,2)": ('"12.50', Decimal("12.50")),
+        "binData": ('"AP8=', b"\x00\xff"),
+    }
     form = open_format(FormatOptions(name="debezium-mongodb-unwrapped", settings={"schemas.enable": "false"}))
     for kind, (text, value) in texts.items():
         assert form.reader(declared_column("c", kind, TypeDialect.MONGODB)[0], None).read(text) == value

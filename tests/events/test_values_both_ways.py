@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pytest
+from cdc_ops.formats.feed import values as spark_values
+from cdc_ops.formats.feed.format import Reading
 from pyspark.sql import Column as Expr
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -16,8 +18,6 @@ from cdc_ops.core.schema.tables import Column
 from cdc_ops.events import moments, octets, values
 from cdc_ops.events.change import arrow_type
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, NoValue, Read
-from cdc_ops.formats.feed import values as spark_values
-from cdc_ops.formats.feed.format import Reading
 from tests.events.test_values import CASES, column
 from tests.plain_events import TOKENS
 from tests.plain_formats import _STRANGE

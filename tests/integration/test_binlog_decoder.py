@@ -15,9 +15,9 @@ from cdc_ops.dev import debian, mariadb_binlog
 from cdc_ops.dev.mysql import MySQLServer
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import BinlogMetadataError, EnvironmentSetupError
-from cdc_ops.formats.binlog.decoder import BinlogFile, Definition, RowChange
-from cdc_ops.formats.binlog.files import open_binlog
-from cdc_ops.formats.binlog.temporal import OddDate
+from cdc_ops.events.binlog.decoder import BinlogFile, Definition, RowChange
+from cdc_ops.events.binlog.files import open_binlog
+from cdc_ops.events.binlog.temporal import OddDate
 from tests.binlog_rows import MARIADB_ESCAPES, MYSQL_ESCAPES, Tool
 
 DB: Final = "binlog_types"

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.registry import open_format
+from cdc_ops.steps.log.plain import binlog_scan, opening
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,13 +29,10 @@ from cdc_ops.core.schema.unsigned_bigints import WIDE
 from cdc_ops.decode.kernel_folder import FIRST_TIME
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import BadRecordsError, CdcError
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.spark.session import sibling_session
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.log.event_files import chosen_format, open_alone
 from cdc_ops.steps.log.land_events import feed_folder, land_events
-from cdc_ops.steps.log.plain import binlog_scan, opening
 from cdc_ops.steps.log.shared_scan import SharedScans
 from tests.integration.test_binlog_decoder import (
     DB,

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.dev.mysql import MySQLServer
-from cdc_ops.formats.binlog.decoder import BinlogFile, RowChange
-from cdc_ops.formats.binlog.files import open_binlog
-from cdc_ops.formats.fast_binlog.data_source import BinlogDataSource, BinlogReader
+from cdc_ops.events.binlog.decoder import BinlogFile, RowChange
+from cdc_ops.events.binlog.files import open_binlog
+from cdc_ops.mysql_binlog import BinlogDataSource, BinlogReader
 from tests.binlog_rows import Tool
 from tests.fast_binlogs import assert_equal_ways, ddl_of, exact, fast, opened, target, with_changed_bytes
 from tests.integration.test_binlog_decoder import (

@@ -161,9 +161,7 @@ def test_a_full_load_of_aws_dms_and_its_changes_end_as_the_table_is(mariadb: Mar
     assert world.lake("items", "id, name, CAST(price AS STRING)") == [(1, "two", "2.00"), (4, "", "4.00"), (30, "x\ny", "9.00")]
 
 
-def test_events_are_followed_from_run_to_run_and_read_once(
-    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> None:
     world = log_world(mariadb, tmp_path, spark)
     world.sql(ITEMS)
     sink, db = Sink(tmp_path / "archive", world.database, "items"), world.database

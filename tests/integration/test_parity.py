@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cdc_ops.formats.registry import open_format
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
@@ -26,7 +27,6 @@ from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.dev.sink_archive import SinkArchive
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.query.jdbc_rows import read_source

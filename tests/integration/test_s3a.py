@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.pipeline.pipeline import TargetConfig
 from cdc_ops.dev.object_store import LOGIN, ObjectStore
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ArchiveGapError
-from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.conf import archive_conf, store_conf
 from cdc_ops.lake.spark.session import private_session, set_missing

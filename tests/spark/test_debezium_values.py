@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from cdc_ops.formats.debezium.values import PRECISE, VARIABLE, read
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.feed.values import from_text
+from cdc_ops.formats.registry import open_format
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -16,10 +20,6 @@ from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import too_large_column, widened
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
-from cdc_ops.formats.debezium.values import PRECISE, VARIABLE, read
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.values import from_text
-from cdc_ops.formats.registry import open_format
 
 MYSQL, POSTGRES = format_spec("debezium-mysql"), format_spec("debezium-postgres")
 Kind = tuple[str, str | None, int | None] | None

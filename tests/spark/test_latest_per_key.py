@@ -6,6 +6,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from cdc_ops.formats.feed.canonical import canonical_feed, records_of
+from cdc_ops.formats.feed.fold import barrier, changes_per_key, latest_per_key, refuse_ties, speaks_of_part, without_nulls
+from cdc_ops.formats.registry import open_format
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -13,9 +16,6 @@ from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, RecordKind
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import TiedEventsError
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.fold import barrier, changes_per_key, latest_per_key, refuse_ties, speaks_of_part, without_nulls
-from cdc_ops.formats.registry import open_format
 from cdc_ops.testing.folding import Batch, Change, Outcome, fold
 from tests.histories import COLUMNS, history_of
 from tests.lake_case import schema

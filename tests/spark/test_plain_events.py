@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from cdc_ops.formats.registry import open_format
 from pyspark.sql import SparkSession
 
-from cdc_ops.formats.registry import open_format
 from cdc_ops.testing.format_suite import GoldenFolder
 from tests.conftest import LOCAL, ROOT
 from tests.plain_events import differences, exact_rows, plain_rows

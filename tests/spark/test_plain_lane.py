@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_ops.steps.log.plain import opening, probe
+from cdc_ops.steps.log.plain.lane import PlainEvents
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -20,8 +22,6 @@ from cdc_ops.errors import CdcError
 from cdc_ops.lake.spark.session import sibling_session
 from cdc_ops.steps.log import folded_rows
 from cdc_ops.steps.log.land_events import feed_folder, land_events
-from cdc_ops.steps.log.plain import opening, probe
-from cdc_ops.steps.log.plain.lane import PlainEvents
 from cdc_ops.steps.log.shared_scan import SharedScans
 from tests.operations import with_fields
 from tests.spark.test_shared_reading import Folder, event, facts_of

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pyarrow
 import pytest
+from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
+from cdc_ops.formats.registry import open_format
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -15,8 +17,6 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
-from cdc_ops.formats.registry import open_format
 from cdc_ops.lake.spark.conf import FILE_PARTITIONS
 
 CUT = "spark.sql.files.maxPartitionBytes"

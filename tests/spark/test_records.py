@@ -1,16 +1,16 @@
 """Raw records: a record is one document and nothing more, and is parsed once."""
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-
-from cdc_ops.core.events.change_feed import RECORD_COLUMNS
-from cdc_ops.core.events.ddl_changes import Renaming
-from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.formats.feed.canonical import canonical_feed, is_tableless, records_of
 from cdc_ops.formats.feed.envelopes import parsed
 from cdc_ops.formats.feed.fold import latest_per_key
 from cdc_ops.formats.feed.renames import with_names_from_before, with_names_of_now
 from cdc_ops.formats.registry import format_names, open_format
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_ops.core.events.change_feed import RECORD_COLUMNS
+from cdc_ops.core.events.ddl_changes import Renaming
+from cdc_ops.core.events.format_spec import FormatOptions
 from tests.unit.test_events import schema
 
 COLUMNS = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)

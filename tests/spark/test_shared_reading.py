@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_ops.formats.files.containers import open_files
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +22,6 @@ from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError, UnknownTablesError
-from cdc_ops.formats.files.containers import open_files
 from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import UnknownTableFilter

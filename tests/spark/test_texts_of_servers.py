@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from cdc_ops.formats.registry import open_format
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -14,7 +15,6 @@ from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.core.schema.unsigned_bigints import widened
-from cdc_ops.formats.registry import open_format
 from tests.corpus import MYSQL_CASES, MYSQL_ONLY, plain
 
 FORMATS = ("maxwell", "canal", "dts-json")

@@ -10,6 +10,10 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
+from cdc_ops.formats.files.avro import avro_records, open_avro
+from cdc_ops.formats.files.csv import CsvDialect, csv_records
+from cdc_ops.formats.files.json_lines import RecordFile, read_records
+from cdc_ops.formats.files.parquet import open_parquet, parquet_records
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,10 +21,6 @@ from pyspark.sql import functions as F
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.dev.avro import MARK, avro_file
 from cdc_ops.errors import ArchiveFileError
-from cdc_ops.formats.files.avro import avro_records, open_avro
-from cdc_ops.formats.files.csv import CsvDialect, csv_records
-from cdc_ops.formats.files.json_lines import RecordFile, read_records
-from cdc_ops.formats.files.parquet import open_parquet, parquet_records
 
 NASTY = (
     "",

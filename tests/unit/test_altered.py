@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from cdc_ops.formats.registry import open_format
 
 from cdc_ops.core.events.column_drift import STATEMENT_LENGTH
 from cdc_ops.core.events.ddl_changes import Renaming, TableChangeKind
 from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.formats.registry import open_format
 from cdc_ops.steps.log.column_drift import AlteredTable, statements_of
 
 ITEMS = TableName(schema="shop", name="items")

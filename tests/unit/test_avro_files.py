@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from cdc_ops.formats.files.avro import open_avro
+from cdc_ops.formats.files.json_lines import RecordFile
+from cdc_ops.formats.registry import open_format
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,10 +17,7 @@ from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.dev.avro import MARK, avro_file, avro_schema, by_schema
 from cdc_ops.errors import ArchiveFileError, SourceTableError
-from cdc_ops.formats.files.avro import open_avro
 from cdc_ops.events.records.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
-from cdc_ops.formats.files.json_lines import RecordFile
-from cdc_ops.formats.registry import open_format
 
 NO_SPARK: Any = None
 DECIMAL: dict[str, Any] = {

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from cdc_ops.steps.log.plain.binlog_scan import scan_binlog
+from cdc_ops.steps.log.plain.file_scan import FileTask, ScanTask
 
 from cdc_ops.core.binlog.events import EventType
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import CdcError
-from cdc_ops.formats.binlog.decoder import BinlogFile
-from cdc_ops.formats.binlog.files import open_binlog
-from cdc_ops.formats.binlog.texts import record_of, text_of_value
-from cdc_ops.steps.log.plain.binlog_scan import scan_binlog
-from cdc_ops.steps.log.plain.file_scan import FileTask, ScanTask
+from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.files import open_binlog
+from cdc_ops.events.binlog.texts import record_of, text_of_value
 from tests.binlog_files import UTF8MB4, BinlogWriter
 from tests.fast_binlogs import with_changed_bytes
 

@@ -28,11 +28,11 @@ from cdc_ops.errors import (
     BinlogMetadataError,
     BinlogStatementError,
 )
-from cdc_ops.formats.binlog.charsets import CHARSETS, BadText, charset_of
-from cdc_ops.formats.binlog.decoder import BadRows, BinlogFile, Definition, RowChange
-from cdc_ops.formats.binlog.jsonb import apply_diffs, read_json
-from cdc_ops.formats.binlog.texts import record_of
-from cdc_ops.formats.fast_binlog.quick_scan import scan_content
+from cdc_ops.events.binlog.charsets import CHARSETS, BadText, charset_of
+from cdc_ops.events.binlog.decoder import BadRows, BinlogFile, Definition, RowChange
+from cdc_ops.events.binlog.jsonb import apply_diffs, read_json
+from cdc_ops.events.binlog.texts import record_of
+from cdc_ops.events.fast_binlog.quick_scan import scan_content
 from tests.binlog_files import BinlogWriter, with_checksums
 from tests.fast_binlogs import exact, fast, target
 

@@ -3,12 +3,13 @@
 import re
 from dataclasses import replace
 
+from cdc_ops.formats.registry import open_format
+
 from cdc_ops.core.events.column_drift import NO_DRIFT, SHOWN, ColumnDrift
 from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW
-from cdc_ops.formats.registry import open_format
 
 
 def test_nothing_is_said_where_events_speak_of_all_columns() -> None:

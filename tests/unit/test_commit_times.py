@@ -12,7 +12,7 @@ from cdc_ops.core.binlog.event_stream import EventStream
 from cdc_ops.core.binlog.events import EventType
 from cdc_ops.core.binlog.file_scan import GTIDS
 from cdc_ops.core.binlog.transaction_events import read_gtid
-from cdc_ops.formats.fast_binlog.commit_times import CommitTimes
+from cdc_ops.events.fast_binlog.commit_times import CommitTimes
 from tests.binlog_files import BinlogWriter
 
 MICROS = st.integers(0, 2**55 - 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_ops.formats.registry import open_format
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
@@ -34,7 +35,6 @@ from cdc_ops.core.schema.schema_evolution import Recorded, SchemaSettings, compa
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
-from cdc_ops.formats.registry import open_format
 from cdc_ops.jobs import connection_url
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.declared import DeclaredSource

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from cdc_ops.formats.registry import open_format
 
 from cdc_ops.core.events.change_feed import feed_columns
 from cdc_ops.core.events.format_spec import ColumnFilter, EventMarks, FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting
@@ -13,7 +14,6 @@ from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, SourceTableError
-from cdc_ops.formats.registry import open_format
 
 ROUNDS = LossySetting(
     name="decimals", safe=("exact",), default="rounded", loses="Digits.", remedy="Set decimals=exact.", families=(LogicalType.DECIMAL,)

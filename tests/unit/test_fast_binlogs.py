@@ -15,7 +15,7 @@ from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, EventType
 from cdc_ops.decode.binlog.checksums import crc32_by_folding, crc32_by_tables
 from cdc_ops.decode.compiler import BYTES, kernel
 from cdc_ops.errors import BinlogCutError, BinlogDamagedError, BinlogError
-from cdc_ops.formats.fast_binlog.change_batches import Target
+from cdc_ops.events.fast_binlog.change_batches import Target
 from tests.binlog_files import BinlogWriter, with_checksums
 from tests.fast_binlogs import exact, fast, opened, target
 

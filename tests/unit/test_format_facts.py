@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from cdc_ops.formats.registry import format_names, open_format
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
@@ -15,7 +16,6 @@ from cdc_ops.core.formats.connector_settings import archive_settings, only_accep
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import ConfigError
-from cdc_ops.formats.registry import format_names, open_format
 from tests.declared_world import MAXWELL, DeclaredWorld
 
 FLAT = [name for name in FORMAT_SPECS if "-unwrapped" in name and "mongodb" not in name]

@@ -4,8 +4,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from cdc_ops.formats.registry import format_names, open_format
+
 from cdc_ops.testing.format_suite import GoldenFolder
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"

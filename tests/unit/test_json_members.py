@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cdc_ops.decode.json.grammar import ABSENT, ARRAY, ESCAPED, FALSE, FRACTION, INTEGER, NULL, OBJECT, STRING, TRUE
 from cdc_ops.decode.json.layout import Member, Members, is_plain_name, layout_arrays, tokens
 from cdc_ops.decode.json.members import Spans, room_for_objects, scan_members
+from hypothesis import given
+from hypothesis import strategies as st
 
 LAYOUT = layout_arrays(
     Members(

@@ -8,6 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cdc_ops.decode.plain_rows import HASH, LINE, OPERATION, PlainRows, column_name, key_name, part_name
+from cdc_ops.formats.feed.plain import plain_format
+from cdc_ops.steps.log.plain.buckets import Bucket, FoldTask, LandedBucket, RowGroup, folded_batches, land_buckets
+from cdc_ops.steps.log.plain.fold import fold_rows, last_rows
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.deletes import DELETE_MARK
@@ -16,10 +20,6 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.operation.log_batch import PRESENT
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.decode.plain_rows import HASH, LINE, OPERATION, PlainRows, column_name, key_name, part_name
-from cdc_ops.formats.feed.plain import plain_format
-from cdc_ops.steps.log.plain.buckets import Bucket, FoldTask, LandedBucket, RowGroup, folded_batches, land_buckets
-from cdc_ops.steps.log.plain.fold import fold_rows, last_rows
 
 SCHEMA = TableSchema(
     table=TableName(schema="shop", name="orders"),

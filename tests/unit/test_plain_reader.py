@@ -2,11 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
-
-from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.decode.json.reader import PlainReader
 from cdc_ops.decode.plain_rows import OPERATION
 from cdc_ops.formats.feed.plain import plain_format
+
+from cdc_ops.core.events.format_spec import FormatOptions
 from tests.plain_events import TABLE, TEXT_SETTINGS, Records, plain_rows
 
 OPTIONS = FormatOptions(name="debezium-mysql", settings=TEXT_SETTINGS, accept_losses=("schemas.enable=false",))

@@ -17,8 +17,8 @@ from cdc_ops.core.binlog.event_stream import EventStream
 from cdc_ops.core.binlog.events import EventType
 from cdc_ops.core.binlog.file_scan import FileScan, PlainEvents, TransactionScan, scan_file
 from cdc_ops.errors import CdcError
-from cdc_ops.formats.fast_binlog import quick_scan
-from cdc_ops.formats.fast_binlog.quick_scan import scan_content
+from cdc_ops.events.fast_binlog import quick_scan
+from cdc_ops.events.fast_binlog.quick_scan import scan_content
 from tests.binlog_files import BinlogWriter, with_checksums
 
 MYSQL = "9.7.0"

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-
-from cdc_ops.errors import ArchiveFileError
 from cdc_ops.formats.files.json_lines import FileLines, RecordFile, count_lines
 from cdc_ops.formats.files.parquet import open_parquet
+
+from cdc_ops.errors import ArchiveFileError
 
 NO_SPARK: Any = None
 

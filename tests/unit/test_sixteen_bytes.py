@@ -3,14 +3,14 @@
 import json
 
 import numpy as np
+from cdc_ops.decode.json.layout import Members, layout_arrays
+from cdc_ops.decode.json.lines import find_lines
+from cdc_ops.decode.json.members import Spans, room_for_objects, scan_members
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdc_ops.decode.batch import Batch
 from cdc_ops.decode.cells import ASIDE, NULL, VALUE
-from cdc_ops.decode.json.layout import Members, layout_arrays
-from cdc_ops.decode.json.lines import find_lines
-from cdc_ops.decode.json.members import Spans, room_for_objects, scan_members
 from cdc_ops.decode.program import Field, Program
 
 PIECES = st.lists(st.sampled_from([b"\n", b"a", b"\n\n", b"x" * 15, b"y" * 16, b"z" * 17, "ü".encode()]), max_size=12).map(b"".join)

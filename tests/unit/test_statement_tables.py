@@ -3,6 +3,8 @@
 import io
 
 import pytest
+from cdc_ops.formats.files.binlogs import lines_of
+from cdc_ops.formats.files.json_lines import FileLines
 
 from cdc_ops.core.archive.binlog_sequence import facts_of
 from cdc_ops.core.archive.files import ListedFile
@@ -11,10 +13,8 @@ from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.formats.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.decoder import BinlogFile
 from cdc_ops.events.statement_tables import changed_tables, concerns
-from cdc_ops.formats.files.binlogs import lines_of
-from cdc_ops.formats.files.json_lines import FileLines
 from cdc_ops.steps.archive.frozen_files import VerifiedBatch, after_reading
 from cdc_ops.steps.log.event_files import covers_of_files
 from tests.binlog_files import BinlogWriter

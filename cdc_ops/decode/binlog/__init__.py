@@ -11,5 +11,5 @@
 | `values` | numbers, decimals, dates and times of rows |
 | `rows` | the loop over rows and columns |
 
-What is plain is decided here; what a value means, the reference decoder says (`cdc_ops.formats.binlog`), which gets everything that is not.
+What is plain is decided here; what a value means, the reference decoder says (`cdc_ops.events.binlog`), which gets everything that is not.
 """

@@ -1,7 +1,7 @@
 """Scans one archived binlog for all tables that want it: kernels decode what is plain, the reference decoder the rest, row by row.
 
-    bytes --scan_content--> which transactions count --kernels, table by table--> changes, and the places of those that are left
-          --the reference decoder, if something is left--> records: rows that are left, statements, unknown tables
+bytes --scan_content--> which transactions count --kernels, table by table--> changes, and the places of those that are left
+--the reference decoder, if something is left--> records: rows that are left, statements, unknown tables
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from cdc_ops.archives.base import Archive
 from cdc_ops.core.archive.binlog_sequence import binlog_name, facts_of
 from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.decode.compiler import Bytes
+from cdc_ops.events.binlog.decoder import BadRows, BinlogFile, Change, Definition, Place
+from cdc_ops.events.binlog.table_map import TableMap
+from cdc_ops.events.binlog.texts import record_of
 from cdc_ops.events.change import NAMES, ChangeTypes
+from cdc_ops.events.fast_binlog.change_batches import Changes, LeftEvents
+from cdc_ops.events.fast_binlog.changes import TableChanges
+from cdc_ops.events.fast_binlog.commit_times import CommitTimes
+from cdc_ops.events.fast_binlog.mapped_files import mapped_content
+from cdc_ops.events.fast_binlog.plain import PlainBinlog, left_rows, plain_binlog
+from cdc_ops.events.fast_binlog.quick_scan import scan_content
 from cdc_ops.events.format import Format
 from cdc_ops.events.record import Record
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.request import FileTask, TableTask
 from cdc_ops.events.scan.spreading import Spreader
 from cdc_ops.events.scan.tables import TableScan
-from cdc_ops.formats.binlog.decoder import BadRows, BinlogFile, Change, Definition, Place
-from cdc_ops.formats.binlog.table_map import TableMap
-from cdc_ops.formats.binlog.texts import record_of
-from cdc_ops.formats.fast_binlog.change_batches import Changes, LeftEvents
-from cdc_ops.formats.fast_binlog.changes import TableChanges
-from cdc_ops.formats.fast_binlog.commit_times import CommitTimes
-from cdc_ops.formats.fast_binlog.mapped_files import mapped_content
-from cdc_ops.formats.fast_binlog.plain import PlainBinlog, left_rows, plain_binlog
-from cdc_ops.formats.fast_binlog.quick_scan import scan_content
 
 _FIRST_EVENT: Final = 4
 _MANY_LEFT: Final = 20_000
@@ -74,9 +74,7 @@ def scan_binlog(form: Format, tasks: Sequence[TableTask], files: Sequence[FileTa
 class _Table:
     """What a file holds of one table."""
 
-    def __init__(
-        self, form: Format, task: TableTask, file: FileTask, binlog: BinlogFile, data: Bytes, committed: CommitTimes
-    ) -> None:
+    def __init__(self, form: Format, task: TableTask, file: FileTask, binlog: BinlogFile, data: Bytes, committed: CommitTimes) -> None:
         self.scan = TableScan(form, task, file)
         self._task, self._binlog, self._data, self._committed = task, binlog, data, committed
         self._number = binlog_name(file.path).number
@@ -192,5 +190,3 @@ def _line_of(place: Place) -> int:
     if not place.inner:
         return place.offset + place.row  # a row takes a byte at least
     return (((place.inner << 20) | (place.row & 0xFFFFF)) << 32) | place.offset
-
-

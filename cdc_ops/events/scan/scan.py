@@ -1,6 +1,6 @@
-"""Scans one archived file for all tables that want it: a task. What cannot be read is a failure that is told, with all that an error says."""
+"""Scans one archived file for all tables that want it: a task. What cannot be read is told, with all that an error says."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -89,8 +89,7 @@ def _unreadable(path: str, error: Exception) -> ArchiveFileError:
 
 
 def scan_records(task: TableTask, records: Mapping[str, Sequence[Record]]) -> list[FileFacts]:
-    """Reads records that are there, by their file, as those of whole files are read.
-    """
+    """Reads records that are there, by their file, as those of whole files are read."""
     found, form = [], open_format(task.format)
     for path, some in records.items():
         table = TableScan(form, task, FileTask(path=path, size=0))

@@ -23,10 +23,7 @@ def statement_finder(table: TableName) -> Callable[[Envelope], str | None]:
         text = envelope.ddl
         if text is None or envelope.snapshot:
             return None
-        if envelope.table:
-            mine = (envelope.schema, envelope.table) == (table.schema, table.name)
-        else:
-            mine = named.search(text) is not None
-        return text.strip(" ")[:READ_LENGTH] if mine else None
+        of_it = (envelope.schema, envelope.table) == (table.schema, table.name) if envelope.table else named.search(text) is not None
+        return text.strip(" ")[:READ_LENGTH] if of_it else None
 
     return find

@@ -240,8 +240,7 @@ class _Seen:
             self._unmapped.update(batch.unmapped[index])
 
     def _streamed(self, place: Place, at: int | None) -> None:
-        if place > self._highest:
-            self._highest = place
+        self._highest = max(self._highest, place)
         if at is not None and at > self._at:
             self._at = at
         if self._file.newest and place < self._file.newest:
@@ -311,8 +310,6 @@ def _moment(micros: int | None) -> str:
     if micros is None or micros == -(2**63):
         return ""
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")
-
-
 
 
 def _extreme(places: Sequence[npt.NDArray[np.int64]], *, highest: bool) -> Place:

@@ -100,6 +100,7 @@ def _rows_of(folder: str, part: str) -> int:
 
 
 def not_shared(folder: str, why: str) -> EnvironmentSetupError:
+    """Returns the error for a folder that executors and this process do not share."""
     return EnvironmentSetupError(
         f"Spark's executors and this process do not share the folder {folder}.",
         why=f"{why} A path of the local file system is a folder of each machine, unless a shared one is mounted there.",

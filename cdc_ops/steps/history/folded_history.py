@@ -1,4 +1,4 @@
-"""What the events of a history come to: the last state of each key, or each change of it, in the columns of a batch. Spark expressions only."""
+"""What the events of a history come to: the last state of each key, or each change of it, in the columns of a batch. Runs in Spark."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F

@@ -21,8 +21,8 @@ from cdc_ops.lake.history.rows import Kept
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.sql import INCOMPLETE
 from cdc_ops.lake.spark.expressions import stored_value
-from cdc_ops.steps.stage.batch_request import BatchRequest
 from cdc_ops.steps.history.folded_history import fold_events, landed_rows
+from cdc_ops.steps.stage.batch_request import BatchRequest
 
 
 def read_history(request: BatchRequest, replay: Replay) -> Batch:

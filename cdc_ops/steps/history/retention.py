@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from cdc_ops.core.events.event_history import Begin, EventHistory, HistoryKind, Point, render_noted
 from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.lake.history.event_fold import DELETED, WHOLE, latest_per_key
 from cdc_ops.lake.file_io import open_filesystem
+from cdc_ops.lake.history.event_fold import DELETED, WHOLE, latest_per_key
 from cdc_ops.lake.history.read import as_feed, generations, history_schema, open_history, place_in_feed, until
 from cdc_ops.lake.history.rows import begin_row
 from cdc_ops.lake.history.write import read_noted

@@ -127,4 +127,3 @@ class AlteredTable:
         """Returns a place for people: the numbers that tell anything."""
         names = [field.name for field in self.spec.order if not field.of_delivery]
         return ", ".join(f"{name} {number}" for name, number in zip(names, place, strict=False) if name != "streamed" and number > 0)
-

@@ -1,6 +1,6 @@
 """Folds what was read of an operation's files, bucket of keys by bucket, and lands it: in tasks of Spark, or here where it is little.
 
-    parts of the changes --events.fold--> the rows of a bucket --> a Parquet file of the staging area, as Spark would land it
+parts of the changes --events.fold--> the rows of a bucket --> a Parquet file of the staging area, as Spark would land it
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -95,15 +95,24 @@ class FoldTask:
     codec: str
 
 
-def land_folded(
-    spark: SparkSession,
-    operation: Operation,
-    attempt: str,
-    scanned: ScannedTable,
-    merged: Sequence[str],
-    check: Callable[[], None],
-    finish: Callable[[Manifest, FoldedCounts], Manifest],
-) -> Manifest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """What is folded and landed of an operation.
+
+    Args:
+        scanned: What was read.
+        merged: Paths of the files that lie before the first gap.
+        check: See `lake.staging.landing.land`.
+        finish: Puts into the manifest what else is to be said.
+    """
+
+    scanned: ScannedTable
+    merged: Sequence[str]
+    check: Callable[[], None]
+    finish: Callable[[Manifest, FoldedCounts], Manifest]
+
+
+def land_folded(spark: SparkSession, operation: Operation, attempt: str, landing: Landing) -> Manifest:
     """Folds the changes of some files and lands what they come to.
 
     A task that ran twice has left a file that no answer names: it is removed, and one that comes later is no file of the manifest's.
@@ -112,30 +121,27 @@ def land_folded(
         spark: The session.
         operation: The operation.
         attempt: Folder name of this try, unique.
-        scanned: What was read.
-        merged: Paths of the files that lie before the first gap.
-        check: See `lake.staging.landing.land`.
-        finish: Puts into the manifest what else is to be said.
+        landing: What is folded.
 
     Raises:
         TiedEventsError: two events at one place say different things.
         CdcError: what the check raises.
     """
-    task = _task(spark, operation, attempt, scanned, merged)
+    task = _task(spark, operation, attempt, landing)
     make_folder(task.folder)
-    landed = _landed(spark, operation, scanned, merged, task)
+    landed = _landed(spark, operation, landing, task)
     if tied := [tie for one in landed for tie in one.tied]:
-        check()
+        landing.check()
         raise _tied(operation.table, tied)
     _check_seen(operation, attempt, task.folder, landed)
     counts = FoldedCounts(partial=sum(one.partial for one in landed), deletes=sum(one.deletes for one in landed))
-    return declare_landed(spark, operation, attempt, check, lambda manifest: finish(manifest, counts))
+    return declare_landed(spark, operation, attempt, landing.check, lambda manifest: landing.finish(manifest, counts))
 
 
-def _task(spark: SparkSession, operation: Operation, attempt: str, scanned: ScannedTable, merged: Sequence[str]) -> FoldTask:
-    stored = operation.apply.stored_as
+def _task(spark: SparkSession, operation: Operation, attempt: str, landing: Landing) -> FoldTask:
+    stored, scanned = operation.apply.stored_as, landing.scanned
     deletes = not stored.ignores_deletes
-    truncates = [place for one in scanned.of(merged).values() for place in one.truncates]
+    truncates = [place for one in landing.scanned.of(landing.merged).values() for place in one.truncates]
     rules = FoldRules(
         schema=operation.full_schema,
         keys=scanned.task.keys,
@@ -145,19 +151,15 @@ def _task(spark: SparkSession, operation: Operation, attempt: str, scanned: Scan
         nulls_ignored=stored.nulls_ignored,
         barrier=max(truncates) if truncates and deletes and not stored.keeps_versions else None,
     )
-    return FoldTask(
-        rules=rules, changes=scanned.task.changes, folder=landing_folder(operation, attempt), codec=codec_of(spark) or "snappy"
-    )
+    return FoldTask(rules=rules, changes=scanned.task.changes, folder=landing_folder(operation, attempt), codec=codec_of(spark) or "snappy")
 
 
-def _landed(
-    spark: SparkSession, operation: Operation, scanned: ScannedTable, merged: Sequence[str], task: FoldTask
-) -> Sequence[LandedBucket]:
-    parts = [part for one in scanned.of(merged).values() for part in one.changes]
+def _landed(spark: SparkSession, operation: Operation, landing: Landing, task: FoldTask) -> Sequence[LandedBucket]:
+    parts = [part for one in landing.scanned.of(landing.merged).values() for part in one.changes]
     if not parts:
         return ()
     if operation.apply.delete_where and operation.apply.stored_as.ignores_deletes:
-        rows = _without_deleted(spark, scanned, parts, operation.apply.delete_where)
+        rows = _without_deleted(spark, landing.scanned, parts, operation.apply.delete_where)
         return _answers(rows.mapInArrow(partial(land_partition, task=task), "landed string"))
     buckets = _buckets(parts)
     if sum(part.size for part in parts) <= _HERE or why_not(spark):

@@ -36,7 +36,7 @@ from cdc_ops.steps.log.binlog_order import last_binlog, transactions_after
 from cdc_ops.steps.log.column_drift import AlteredTable, statements_of
 from cdc_ops.steps.log.event_files import covers_of_files, placed_names
 from cdc_ops.steps.log.event_order import check_order, instant
-from cdc_ops.steps.log.folded_rows import FoldedCounts, land_folded
+from cdc_ops.steps.log.folded_rows import FoldedCounts, Landing, land_folded
 from cdc_ops.steps.log.records_again import records_again
 from cdc_ops.steps.log.scanned_files import ScannedTable, ScanRequest, nobody, read_again, scan_files
 from cdc_ops.steps.log.shared_scan import SharedScans
@@ -89,7 +89,8 @@ def land_events(
 
         scanned.place_feed(feed_folder(operation, attempt), merged, needed=reads_feed(operation, result))
         with measured(RunPhase.FOLD):
-            manifest = land_folded(spark, operation, attempt, scanned, merged, lambda: check_unchanged(archive, frozen), finished)
+            landing = Landing(scanned=scanned, merged=merged, check=lambda: check_unchanged(archive, frozen), finish=finished)
+            manifest = land_folded(spark, operation, attempt, landing)
         scanned.remove()
         return manifest
 
@@ -123,10 +124,7 @@ def _with_earlier_names(
         return scanned, found
     scanned.remove()
     again = replace(request, renamings=found.renamings)
-    if log.again:
-        scanned = read_again(again, records_again(operation, log))
-    else:
-        scanned = scan_files(spark, [again])[0]
+    scanned = read_again(again, records_again(operation, log)) if log.again else scan_files(spark, [again])[0]
     return scanned, altered()
 
 

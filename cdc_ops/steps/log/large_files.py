@@ -23,7 +23,7 @@ _LARGE: Final = 64 * 2**20
 
 
 def split(spark: SparkSession, task: TableTask, files: Sequence[FileTasks]) -> list[FileTasks]:
-    """Returns files, or in place of a large one its parts. The lines of the parts are counted first, side by side: an action if there are any.
+    """Returns files, or in place of a large one its parts. Lines of the parts are counted first, side by side: an action if there are any.
 
     Args:
         spark: The session.

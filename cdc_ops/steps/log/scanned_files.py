@@ -19,7 +19,6 @@ from cdc_ops.core.archive.binlog_sequence import check_sequence
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.events.change_feed import key_columns
 from cdc_ops.core.events.ddl_changes import Renaming
-from cdc_ops.events.registry import spec_of
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
@@ -27,6 +26,7 @@ from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.errors import from_payload
 from cdc_ops.events.record import Record
+from cdc_ops.events.registry import spec_of
 from cdc_ops.events.scan.facts import FileFacts, Part, TableFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.parts import Parts
@@ -164,17 +164,13 @@ def scan_files(spark: SparkSession, requests: Sequence[ScanRequest]) -> list[Sca
     found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()], requests[0].say)
     _raise_failure(found)
     check_sequence(facts.binlog for facts in {one.path: one for one in found}.values() if facts.binlog is not None)
-    scanned = [
-        ScannedTable(task=task, facts={one.path: one for one in found if one.table == number}) for number, task in enumerate(tasks)
-    ]
+    scanned = [ScannedTable(task=task, facts={one.path: one for one in found if one.table == number}) for number, task in enumerate(tasks)]
     for table in scanned:
         _check_seen(table)
     return scanned
 
 
-def _scanned(
-    spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks], say: Callable[[str], None]
-) -> list[FileFacts]:
+def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks], say: Callable[[str], None]) -> list[FileFacts]:
     size = sum(one.size for one in files)
     if size > _HERE and (missing := why_not(spark)):
         say(f"{tasks[0].url}: this process reads all files, because Spark's executors cannot: {missing}")
@@ -276,7 +272,9 @@ def _sizes(folder: str) -> dict[str, int]:
 
 def read_again(request: ScanRequest, records: Mapping[str, Sequence[Record]]) -> ScannedTable:
     """Reads records that were set aside, in this process."""
-    check_format(spec_of(request.log.archive.format_options), request.log.archive.format_options, request.operation.full_schema, _keys(request))
+    check_format(
+        spec_of(request.log.archive.format_options), request.log.archive.format_options, request.operation.full_schema, _keys(request)
+    )
     task = _task(request)
     make_folder(task.changes)
     make_folder(task.feed)

@@ -57,9 +57,8 @@ class SharedScans:
         members: dict[Folder, list[Operation]] = {}
         for operation in operations:
             log = _batch_of(operation)
-            if log is not None and not log.again and operation.apply.landing is Landing.STAGED:
-                if spec_of(log.archive.format_options).names_table:
-                    members.setdefault((log.url, log.archive), []).append(operation)
+            if log is not None and _is_shared(operation, log):
+                members.setdefault((log.url, log.archive), []).append(operation)
         self._groups = {folder: _Group(some, self._read) for folder, some in members.items() if len(some) > 1}
 
     def take(self, operation: Operation) -> ScannedTable | None:
@@ -98,7 +97,8 @@ class SharedScans:
             return {}, present
         self.say(f"{first.url}: {len(_union(unchanged)):,} files are read once for {len(unchanged)} tables")
         requests = [
-            ScanRequest(operation=one, log=logs[one.operation_id], attempt=self._attempt, known=self.known, say=self.say) for one in unchanged
+            ScanRequest(operation=one, log=logs[one.operation_id], attempt=self._attempt, known=self.known, say=self.say)
+            for one in unchanged
         ]
         found = scan_files(sibling_session(self._spark), requests)
         return {one.operation_id: scanned for one, scanned in zip(unchanged, found, strict=True)}, present
@@ -152,6 +152,11 @@ class _Group:
 def _batch_of(operation: Operation) -> LogBatch | None:
     """Returns what an operation reads of an archive, None if it reads none."""
     return operation.read.batch if isinstance(operation.read, ArchiveRead) else None
+
+
+def _is_shared(operation: Operation, log: LogBatch) -> bool:
+    """True for an operation that may read its files together with its neighbours."""
+    return not log.again and operation.apply.landing is Landing.STAGED and spec_of(log.archive.format_options).names_table
 
 
 def _union(members: Iterable[Operation]) -> tuple[ListedFile, ...]:

@@ -18,6 +18,7 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.debezium_flat import DELETED
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader
+from cdc_ops.events.formats.debezium.added_fields import added_fields, added_name
 from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.images import INCOMPLETE, lacks_values, may_lack_values, unchanged_left_out
 from cdc_ops.events.formats.debezium.positions import (
@@ -33,7 +34,6 @@ from cdc_ops.events.formats.debezium.values import Values
 from cdc_ops.events.json_text import image_of, members_of, text_of
 from cdc_ops.events.record import Envelope, FieldType, FieldTypes, Image, Record
 from cdc_ops.events.said import moment_of, number_in
-from cdc_ops.events.formats.debezium.added_fields import added_fields, added_name
 
 _OPERATIONS: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE, EventOperation.DELETE)
 _DELETE: Final = str(EventOperation.DELETE)

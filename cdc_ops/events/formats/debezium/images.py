@@ -6,9 +6,9 @@ import msgspec
 
 from cdc_ops.core.events.format_spec import WHOLE_ROW
 from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
+from cdc_ops.events.formats.debezium.unchanged import UNCHANGED_FORMS
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import Cell, Image
-from cdc_ops.events.formats.debezium.unchanged import UNCHANGED_FORMS
 
 INCOMPLETE: Final = (
     "the update changes the key, and its after image lacks values: let the database log whole rows (Postgres: REPLICA IDENTITY FULL)"

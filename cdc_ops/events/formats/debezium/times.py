@@ -10,8 +10,8 @@ from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events import moments, values
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read
-from cdc_ops.events.record import FieldType
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, TIME, declared_name
+from cdc_ops.events.record import FieldType
 
 LOGICAL_TYPES: Final = (LogicalType.DATE, LogicalType.WALL_CLOCK, LogicalType.INSTANT, LogicalType.MOMENT_TEXT, LogicalType.TIME)
 _INFINITE: Final = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}

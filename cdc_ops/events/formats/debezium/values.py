@@ -21,8 +21,8 @@ from cdc_ops.core.schema.tables import Column
 from cdc_ops.events import octets, values
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, Reader
 from cdc_ops.events.formats.debezium import documents, times
-from cdc_ops.events.record import FieldType
 from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE, YEAR_ZERO
+from cdc_ops.events.record import FieldType
 
 _SPECIAL: Final = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 _ROUNDED: Final = ("double", "float64")

@@ -25,9 +25,9 @@ from cdc_ops.core.binlog.statements import StatementKind, kind_of
 from cdc_ops.core.binlog.transaction_events import is_not_applied, read_gtid
 from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.events.format_spec import EventOperation
-from cdc_ops.formats.binlog.files import LARGEST_WINDOW, Open, unpacked
-from cdc_ops.formats.binlog.rows import STATEMENT_END, Image, TableReader, read_rows, table_id_of
-from cdc_ops.formats.binlog.table_map import TableMap, read_table_map, read_table_name
+from cdc_ops.events.binlog.files import LARGEST_WINDOW, Open, unpacked
+from cdc_ops.events.binlog.rows import STATEMENT_END, Image, TableReader, read_rows, table_id_of
+from cdc_ops.events.binlog.table_map import TableMap, read_table_map, read_table_name
 
 WantTable = Callable[[str, str], bool]
 """True if the rows of a table, by its database and its name, are asked for."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_ops.core.binlog.byte_reader import ByteReader, MalformedBytesError
-from cdc_ops.formats.binlog.decimals import decimal_reader
-from cdc_ops.formats.binlog.json_text import Json, Opaque, text_of
+from cdc_ops.events.binlog.decimals import decimal_reader
+from cdc_ops.events.binlog.json_text import Json, Opaque, text_of
 
 DEEPEST: Final = 100
 """MySQL's own limit of documents within documents."""

@@ -18,7 +18,7 @@ from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import LARGEST
 from cdc_ops.decode.program import Field, Program, is_supported
-from cdc_ops.formats.fast_binlog.change_batches import Changes, Target
+from cdc_ops.events.fast_binlog.change_batches import Changes, Target
 
 _TAKEN: Final = frozenset(
     {

@@ -13,7 +13,7 @@ from typing import Final
 
 from cdc_ops.core.binlog.byte_reader import ByteReader, MalformedBytesError
 from cdc_ops.core.binlog.events import FormatDescription
-from cdc_ops.formats.binlog.charsets import BINARY, UTF8, charset_of
+from cdc_ops.events.binlog.charsets import BINARY, UTF8, charset_of
 
 
 class ColumnType(enum.IntEnum):

@@ -10,10 +10,10 @@ import pyarrow as pa
 from cdc_ops.core.binlog import refusals
 from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.decode.program import Field
-from cdc_ops.formats.binlog.decoder import BadRows, BinlogFile, Change, RowChange
-from cdc_ops.formats.binlog.rows import Image
-from cdc_ops.formats.fast_binlog.change_batches import KIND_OF, Changes, Target, unfit
-from cdc_ops.formats.fast_binlog.exact_values import UnfitValueError, stored
+from cdc_ops.events.binlog.decoder import BadRows, BinlogFile, Change, RowChange
+from cdc_ops.events.binlog.rows import Image
+from cdc_ops.events.fast_binlog.change_batches import KIND_OF, Changes, Target, unfit
+from cdc_ops.events.fast_binlog.exact_values import UnfitValueError, stored
 
 ROWS: Final = 20_000
 

@@ -20,9 +20,9 @@ from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, EventType, na
 from cdc_ops.core.binlog.file_scan import ROWS, FileScan
 from cdc_ops.decode.binlog.events import PLACES, KnownTables, Place, RowEvents, Stop, list_rows
 from cdc_ops.decode.compiler import Bytes
-from cdc_ops.formats.binlog.decoder import check_inner, unpacked_events
-from cdc_ops.formats.binlog.rows import STATEMENT_END, table_id_of
-from cdc_ops.formats.fast_binlog.known_tables import Descriptions
+from cdc_ops.events.binlog.decoder import check_inner, unpacked_events
+from cdc_ops.events.binlog.rows import STATEMENT_END, table_id_of
+from cdc_ops.events.fast_binlog.known_tables import Descriptions
 
 _EVENTS: Final = 1 << 16
 _UNPACKED: Final = 1 << 24

@@ -27,8 +27,8 @@ from cdc_ops.core.binlog.file_scan import GTIDS
 from cdc_ops.core.binlog.gtids import GtidSet, MariaDbGtids, MySqlGtids, parse_gtids
 from cdc_ops.core.binlog.transaction_events import read_gtid
 from cdc_ops.errors import IncompleteRowError
-from cdc_ops.formats.binlog.decoder import BinlogFile
-from cdc_ops.formats.fast_binlog.change_batches import Changes
+from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.events.fast_binlog.change_batches import Changes
 
 BEFORE: Final = "_before"
 METADATA: Final = {
@@ -124,7 +124,7 @@ class FileColumns:
         return self._gtids[offset]
 
     def _event(self, offset: int) -> RawEvent:
-        from cdc_ops.formats.fast_binlog.mapped_files import mapped
+        from cdc_ops.events.fast_binlog.mapped_files import mapped
 
         with mapped(self.file.name) as data:
             size = int.from_bytes(data[offset + 9 : offset + 13].tobytes(), "little")

@@ -20,12 +20,12 @@ from pyspark.sql.types import StructType
 from cdc_ops.decode import is_available
 from cdc_ops.decode.program import Field, Program
 from cdc_ops.errors import RequestError
-from cdc_ops.formats.binlog.decoder import BinlogFile
-from cdc_ops.formats.binlog.files import open_binlog
-from cdc_ops.formats.fast_binlog.change_batches import Changes, Target
-from cdc_ops.formats.fast_binlog.exact_changes import exact_changes
-from cdc_ops.formats.fast_binlog.mapped_files import is_packed, mapped
-from cdc_ops.formats.fast_binlog.metadata_columns import BEFORE, METADATA, Metadata
+from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.files import open_binlog
+from cdc_ops.events.fast_binlog.change_batches import Changes, Target
+from cdc_ops.events.fast_binlog.exact_changes import exact_changes
+from cdc_ops.events.fast_binlog.mapped_files import is_packed, mapped
+from cdc_ops.events.fast_binlog.metadata_columns import BEFORE, METADATA, Metadata
 
 SPLIT_BYTES: Final = 32 << 20
 _DECODERS: Final = ("auto", "fast", "exact")
@@ -104,7 +104,7 @@ class BinlogReader(DataSourceReader):
     def _scanned(self, path: str) -> BinlogFile:
         if self._is_exact():
             return BinlogFile.open(path, open_binlog(path))
-        from cdc_ops.formats.fast_binlog.quick_scan import scan_content
+        from cdc_ops.events.fast_binlog.quick_scan import scan_content
 
         with mapped(path) as data:
             return BinlogFile(name=path, open_file=open_binlog(path), scan=scan_content(path, data))
@@ -115,7 +115,7 @@ class BinlogReader(DataSourceReader):
         if self._is_exact():
             yield from self._made(own, exact_changes(own.file, self._target, own.start, own.end))
             return
-        from cdc_ops.formats.fast_binlog.changes import TableChanges
+        from cdc_ops.events.fast_binlog.changes import TableChanges
 
         with mapped(own.file.name) as data:
             changes = TableChanges(own.file.name, data, own.file.scan, self._target)

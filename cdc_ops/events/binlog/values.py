@@ -26,12 +26,12 @@ from decimal import Decimal
 from typing import Final
 
 from cdc_ops.core.binlog.byte_reader import MalformedBytesError
-from cdc_ops.formats.binlog import temporal
-from cdc_ops.formats.binlog.charsets import BINARY, BadText, charset_of
-from cdc_ops.formats.binlog.decimals import decimal_reader
-from cdc_ops.formats.binlog.jsonb import JsonText, json_text
-from cdc_ops.formats.binlog.table_map import BinlogColumn, ColumnType
-from cdc_ops.formats.binlog.temporal import OddDate
+from cdc_ops.events.binlog import temporal
+from cdc_ops.events.binlog.charsets import BINARY, BadText, charset_of
+from cdc_ops.events.binlog.decimals import decimal_reader
+from cdc_ops.events.binlog.jsonb import JsonText, json_text
+from cdc_ops.events.binlog.table_map import BinlogColumn, ColumnType
+from cdc_ops.events.binlog.temporal import OddDate
 
 Value = int | float | Decimal | str | bytes | date | datetime | timedelta | OddDate | BadText | JsonText | None
 ReadValue = Callable[[bytes, int], tuple[Value, int]]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdc_ops.core.binlog.events import MAGIC
-from cdc_ops.formats.binlog.files import Open, open_binlog, unpacked
+from cdc_ops.events.binlog.files import Open, open_binlog, unpacked
 
 _AT_ONCE = 1 << 22
 

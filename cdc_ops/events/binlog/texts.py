@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from cdc_ops.core.binlog.statements import without_quotes
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
-from cdc_ops.formats.binlog.charsets import BadText
-from cdc_ops.formats.binlog.decoder import BadRows, Change, Definition, RowChange
-from cdc_ops.formats.binlog.rows import Image
-from cdc_ops.formats.binlog.temporal import OddDate
-from cdc_ops.formats.binlog.values import Value
+from cdc_ops.events.binlog.charsets import BadText
+from cdc_ops.events.binlog.decoder import BadRows, Change, Definition, RowChange
+from cdc_ops.events.binlog.rows import Image
+from cdc_ops.events.binlog.temporal import OddDate
+from cdc_ops.events.binlog.values import Value
 
 _NAME: Final = r"`(?:[^`]|``)+`|[^\s`.;]+"
 _TRUNCATE: Final = re.compile(rf"\s*TRUNCATE\s+(?:TABLE\s+)?(?P<first>{_NAME})(?:\s*\.\s*(?P<second>{_NAME}))?\s*;?\s*\Z", re.IGNORECASE)

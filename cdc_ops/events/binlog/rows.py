@@ -14,10 +14,10 @@ from cdc_ops.core.binlog.byte_reader import ByteReader, MalformedBytesError
 from cdc_ops.core.binlog.control_events import inflated
 from cdc_ops.core.binlog.events import EventType, FormatDescription
 from cdc_ops.core.events.format_spec import EventOperation
-from cdc_ops.formats.binlog.json_text import Json, text_of
-from cdc_ops.formats.binlog.jsonb import JsonText, apply_diffs, read_json
-from cdc_ops.formats.binlog.table_map import BinlogColumn, ColumnType, TableMap
-from cdc_ops.formats.binlog.values import ReadValue, Value, reader_of
+from cdc_ops.events.binlog.json_text import Json, text_of
+from cdc_ops.events.binlog.jsonb import JsonText, apply_diffs, read_json
+from cdc_ops.events.binlog.table_map import BinlogColumn, ColumnType, TableMap
+from cdc_ops.events.binlog.values import ReadValue, Value, reader_of
 
 Image = Mapping[str, Value]
 """The values of a row by the names of their columns, in the order of the table."""

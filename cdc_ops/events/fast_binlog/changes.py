@@ -23,12 +23,12 @@ from cdc_ops.decode.cells import ABSENT, NULL
 from cdc_ops.decode.compiler import Bytes, Int64s
 from cdc_ops.decode.program import Program
 from cdc_ops.errors import UnstorableValueError
-from cdc_ops.formats.binlog.rows import Image, RowImages, TableReader, read_rows
-from cdc_ops.formats.fast_binlog.change_batches import KIND_OF, Changes, LeftEvents, Target, unfit
-from cdc_ops.formats.fast_binlog.columns import TableColumns, layout_of
-from cdc_ops.formats.fast_binlog.exact_values import UnfitValueError, stored
-from cdc_ops.formats.fast_binlog.known_tables import Descriptions
-from cdc_ops.formats.fast_binlog.row_events import Listed, RowEventWalk
+from cdc_ops.events.binlog.rows import Image, RowImages, TableReader, read_rows
+from cdc_ops.events.fast_binlog.change_batches import KIND_OF, Changes, LeftEvents, Target, unfit
+from cdc_ops.events.fast_binlog.columns import TableColumns, layout_of
+from cdc_ops.events.fast_binlog.exact_values import UnfitValueError, stored
+from cdc_ops.events.fast_binlog.known_tables import Descriptions
+from cdc_ops.events.fast_binlog.row_events import Listed, RowEventWalk
 
 ROWS: Final = 20_000
 """Rows of a batch at most."""

@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from cdc_ops.decode.program import Field, Kind
-from cdc_ops.formats.binlog.charsets import BadText
-from cdc_ops.formats.binlog.temporal import OddDate, fraction_text
-from cdc_ops.formats.binlog.values import Value
+from cdc_ops.events.binlog.charsets import BadText
+from cdc_ops.events.binlog.temporal import OddDate, fraction_text
+from cdc_ops.events.binlog.values import Value
 
 
 class UnfitValueError(ValueError):

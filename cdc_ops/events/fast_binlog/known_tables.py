@@ -6,8 +6,8 @@ import numpy as np
 
 from cdc_ops.core.binlog.events import FormatDescription
 from cdc_ops.decode.binlog.events import KnownTables
-from cdc_ops.formats.binlog.rows import TableReader
-from cdc_ops.formats.binlog.table_map import read_table_map, read_table_name
+from cdc_ops.events.binlog.rows import TableReader
+from cdc_ops.events.binlog.table_map import read_table_map, read_table_name
 
 _ID_SIZE = 6
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from cdc_ops.decode.binlog.layout import How, Layout
 from cdc_ops.decode.program import Field, Kind
-from cdc_ops.formats.binlog.charsets import BINARY, charset_of
-from cdc_ops.formats.binlog.table_map import BinlogColumn, ColumnType
+from cdc_ops.events.binlog.charsets import BINARY, charset_of
+from cdc_ops.events.binlog.table_map import BinlogColumn, ColumnType
 
 _INTEGERS: Final = {
     ColumnType.TINY: (1, 3),

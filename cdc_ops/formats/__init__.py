@@ -1,1 +1,0 @@
-"""Raw change records in, the canonical change feed out."""

@@ -1,1 +1,0 @@
-"""Binlogs at memory speed: kernels decode what is plain, the reference decoder of `cdc_ops.formats.binlog` everything else."""
