@@ -79,9 +79,6 @@ JDBC = tuple(
 )
 """One driver a kind of source."""
 
-AVRO = (Coordinate.parse("org.apache.spark:spark-avro_2.13:4.1.1"),)
-"""Spark's reader of Avro files, which uses the Avro that Spark bundles. There is none of 4.2 on Maven Central; this one runs on it."""
-
 _SDK = (
     "annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol", "checksums", "checksums-spi",
     "crt-core", "endpoints-spi", "http-auth", "http-auth-aws", "http-auth-aws-eventstream", "http-auth-spi", "http-client-spi",
@@ -101,9 +98,9 @@ S3A = tuple(
 )
 """What `s3a://` needs: 13 MB, where the SDK's bundle, which hadoop-aws asks for, has 600. Its netty, httpclient and slf4j are Spark's."""
 
-DEFAULT = DELTA + JDBC + AVRO + S3A
+DEFAULT = DELTA + JDBC + S3A
 
-RESOLVED = DELTA + JDBC + AVRO
+RESOLVED = DELTA + JDBC
 """What Spark resolves by coordinates where there is no folder: it would follow hadoop-aws to the bundle."""
 
 NOT_TRANSITIVE = (
