@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,21 @@ def completed(before: Image | None, after: Image | None) -> Image | None:
     if before is None or after is None or len(before) <= len(after) or DoubledImage in (before.__class__, after.__class__):
         return after
     return {**before, **after}
+
+
+def without(image: Image, raw: Raw, names: Collection[str]) -> Image:
+    """Returns an image without some members; it has a column twice if one that is left is there twice.
+
+    Args:
+        image: The image.
+        raw: The object that it was made of.
+        names: Of the members to leave out.
+    """
+    kept = {name: cell for name, cell in image.items() if name not in names}
+    if not isinstance(image, DoubledImage):
+        return kept
+    every = json.loads(bytes(raw), object_pairs_hook=lambda found: [name for name, _ in found], parse_int=str)
+    return DoubledImage(kept) if len([name for name in every if name not in names]) > len(kept) else kept
 
 
 def image_of_text(text: str | None) -> Image | None:

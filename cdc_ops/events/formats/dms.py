@@ -28,7 +28,7 @@ from cdc_ops.events.images import completed, text_in
 from cdc_ops.events.json_text import members_of
 from cdc_ops.events.moments import instant
 from cdc_ops.events.octets import base64
-from cdc_ops.events.record import Envelope, FieldType, Image, Record
+from cdc_ops.events.record import NOT_JSON, Envelope, FieldType, Image, Record
 from cdc_ops.events.said import known
 from cdc_ops.events.values import decimal, from_text
 
@@ -83,8 +83,12 @@ class Dms:
     def envelopes(self, record: Record) -> Sequence[Envelope]:
         """See `Format`."""
         assert record.value is not None
-        row: Image = {**_members(record.value)}
-        file, letter = _file(record.file), text_in(row, _OP)
+        file = _file(record.file)
+        try:
+            row = _members(record.value)
+        except msgspec.DecodeError:
+            return (Envelope(RecordKind.BAD, schema=file.schema, table=file.table, reason=NOT_JSON),)
+        letter = text_in(row, _OP)
         op = _OPERATIONS.get(letter) if not file.is_load else EventOperation.READ if letter in ("I", None) else None
         happened = None if file.is_load else text_in(row, self.timestamp)
         envelope = Envelope(

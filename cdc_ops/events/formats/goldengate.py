@@ -20,10 +20,10 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Read, Reader
-from cdc_ops.events.images import completed, image_of_values, text_in
+from cdc_ops.events.images import completed, image_of_values, text_in, without
 from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.moments import instant
-from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
+from cdc_ops.events.record import Envelope, FieldType, Image, Record
 from cdc_ops.events.said import known
 from cdc_ops.events.values import from_text
 
@@ -71,7 +71,7 @@ class GoldenGateJson:
         """See `Format`."""
         assert record.value is not None
         said = _DECODER.decode(record.value)
-        before, after = _known(image_of_values(said.before)), _known(image_of_values(said.after))
+        before, after = _known(said.before), _known(said.after)
         letter, happened, position = text_of(said.op_type), text_of(said.op_ts), text_of(said.pos)
         op = _OPERATIONS.get(letter)
         schema, table = _name(text_of(said.table))
@@ -130,16 +130,14 @@ def _name(text: str | None) -> tuple[str, str]:
     return (parts[-2] if len(parts) > 1 else "", parts[-1])
 
 
-def _known(image: Image | None) -> Image | None:
+def _known(raw: Raw) -> Image | None:
     """Returns an image without the columns that are missing, and without the members that mark these."""
-    if image is None or not any(name.endswith(_MISSING) for name in image):
+    image = image_of_values(raw)
+    marks = [name for name in image or () if name.endswith(_MISSING)]
+    if image is None or not marks:
         return image
-    kind = DoubledImage if isinstance(image, DoubledImage) else dict
-    return kind(
-        (name, cell)
-        for name, cell in image.items()
-        if not (name.endswith(_MISSING) and name.replace(_MISSING, "") in image) and text_in(image, name + _MISSING) != "true"
-    )
+    missing = {name for name in image if text_in(image, name + _MISSING) == "true"}
+    return without(image, raw, missing.union(mark for mark in marks if mark.replace(_MISSING, "") in image))
 
 
 def goldengate(options: FormatOptions) -> Format:

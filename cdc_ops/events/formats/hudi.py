@@ -18,7 +18,7 @@ from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, Forma
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader
-from cdc_ops.events.images import image_of_values
+from cdc_ops.events.images import image_of_values, without
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
 from cdc_ops.events.values import from_text
@@ -72,8 +72,7 @@ class HudiCdc:
 
 def _image(raw: Raw) -> Image | None:
     """Returns an image without Hudi's metadata columns; the record has it as an object, or as the JSON text of an object."""
-    data = bytes(raw)
-    if data[:1] == b"{":
+    if bytes(raw)[:1] == b"{":
         image = image_of_values(raw)
         if isinstance(image, DoubledImage):
             raise msgspec.DecodeError("a member is there twice")
@@ -82,13 +81,12 @@ def _image(raw: Raw) -> Image | None:
         if text is None or not text.startswith("{"):
             return None
         try:
-            image = image_of_values(Raw(text.encode()))
+            raw = Raw(text.encode())
+            image = image_of_values(raw)
         except (msgspec.DecodeError, UnicodeEncodeError):
             return None
-    if image is None or not any(name.startswith(_META) for name in image):
-        return image
-    kind = DoubledImage if isinstance(image, DoubledImage) else dict
-    return kind((name, cell) for name, cell in image.items() if not name.startswith(_META))
+    meta = [name for name in image or () if name.startswith(_META)]
+    return without(image, raw, meta) if image is not None and meta else image
 
 
 def hudi(options: FormatOptions) -> Format:
