@@ -7,6 +7,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from cdc_ops.core.operation.log_batch import PRESENT
 from cdc_ops.events.fold.feed import fold_feed
 from cdc_ops.events.fold.places import place_order, places_of
 from cdc_ops.events.fold.rules import Folded
+from cdc_ops.events.fold.taken import taken
 from tests.events.fold_case import Case, Event, Model, comparable, landed
 from tests.histories import COLUMNS, history_of
 
@@ -374,6 +376,20 @@ def test_places_are_ordered_by_their_most_significant_number_and_equal_ones_as_t
     expected = sorted(range(len(places)), key=lambda index: places[index])
     assert order.events(pa.array(range(len(places))).to_numpy()).tolist() == expected
     assert order.is_next.tolist() == [places[one] == places[other] for one, other in pairwise(expected)]
+
+
+@settings(max_examples=100, derandomize=True)
+@given(data=st.data(), sizes=st.lists(st.integers(0, 3), max_size=4))
+def test_rows_are_taken_across_chunks(data: st.DataObject, sizes: list[int]) -> None:
+    values = [f"v{number}" for number in range(sum(sizes))]
+    pieces = [pa.array(values[sum(sizes[:index]) : sum(sizes[: index + 1])], pa.string()) for index in range(len(sizes))]
+    rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=5)) if values else [], np.int64)
+    missing = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), np.bool_)
+    column = pa.chunked_array(pieces, pa.string())
+    for ordered in (rows, np.sort(rows)):
+        assert taken(column, ordered).to_pylist() == [values[row] for row in ordered]
+        expected = [None if none else values[row] for row, none in zip(ordered, missing, strict=True)]
+        assert taken(column, ordered, missing).to_pylist() == expected
 
 
 def test_both_zeros_are_one_key_and_so_are_all_nans() -> None:

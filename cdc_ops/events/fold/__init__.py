@@ -11,6 +11,7 @@ rules     what a table wants of its events, and what comes out
 places    positions as numbers of one type, and their order
 spoken    which columns an event speaks of
 changes   rows of the canonical feed -> changes of single keys
+taken     some rows of a column
 equality  which values are the same
 feed      the fold itself: `fold_feed`
 landed    rows as they are landed

@@ -15,6 +15,7 @@ from cdc_ops.events.fold.equality import equal_values
 from cdc_ops.events.fold.places import is_above, places_of
 from cdc_ops.events.fold.rules import FoldRules
 from cdc_ops.events.fold.spoken import PresentColumns, Spoken, silent_nulls
+from cdc_ops.events.fold.taken import taken
 
 Codes = npt.NDArray[np.int8]
 _OPERATIONS: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE, EventOperation.DELETE)
@@ -67,9 +68,9 @@ class Changes:
         said.has[:, self.is_deleted(changes)] = False
         return said
 
-    def images(self, changes: Int64s) -> pa.Array:
-        """Returns the rows of the feed that have the images of some changes, NULL for deletes."""
-        return pa.array(self.source[changes], mask=self.is_deleted(changes))
+    def images(self, changes: Int64s) -> tuple[Int64s, Bools]:
+        """Returns the rows of the feed that have the images of some changes, and which changes have none: deletes."""
+        return self.source[changes], self.is_deleted(changes)
 
 
 def changes_of(feed: pa.Table, rules: FoldRules) -> Changes:
@@ -83,7 +84,7 @@ def changes_of(feed: pa.Table, rules: FoldRules) -> Changes:
     op = pc.fill_null(pc.index_in(feed["op"], pa.array(list(map(str, _OPERATIONS)))), -1).to_numpy().astype(np.int8)
     is_change = pc.fill_null(pc.equal(feed["kind"], str(RecordKind.CHANGE)), False).to_numpy()
     rows = np.flatnonzero(is_change & (op >= 0) & (rules.deletes | (op != _DELETE)))
-    places = places_of(_rows_of(feed["position"], rows), rules.order)
+    places = places_of(_of_rows(feed["position"], rows).combine_chunks(), rules.order)
     if rules.barrier is not None and rules.deletes and not rules.versions:
         behind = is_above(places, rules.barrier)
         rows, places = rows[behind], [numbers[behind] for numbers in places]
@@ -95,9 +96,9 @@ def changes_of(feed: pa.Table, rules: FoldRules) -> Changes:
     present = PresentColumns(feed["present"], rules.schema.names, silent_nulls(feed, after, ignored, updates))
     op = op[rows]
     op[moved] = _CREATE
-    keys = _columns(_taken(feed["key"], rows), rules.keys)
+    keys = _columns(_of_rows(feed["key"], rows), rules.keys)
     if len(moved) and rules.deletes:
-        left = _columns(feed["previous_key"].take(pa.array(rows[moved])), rules.keys)
+        left = _columns(taken(feed["previous_key"], rows[moved]), rules.keys)
         keys = [pa.chunked_array([*key.chunks, *old.chunks]) for key, old in zip(keys, left, strict=True)]
         places = [np.concatenate([numbers, numbers[moved]]) for numbers in places]
         op = np.concatenate([op, np.full(len(moved), _DELETE, np.int8)])
@@ -113,21 +114,16 @@ def _moved(feed: pa.Table, rows: Int64s, keys: Sequence[str]) -> Int64s:
     if previous.null_count == len(previous):
         return np.zeros(0, np.int64)
     moved = np.flatnonzero(previous.is_valid().to_numpy()[rows])
-    at = pa.array(rows[moved])
-    old, new = (_columns(feed[name].take(at), keys) for name in ("previous_key", "key"))
+    old, new = (_columns(taken(feed[name], rows[moved]), keys) for name in ("previous_key", "key"))
     same = np.ones(len(moved), np.bool_)
     for one, other in zip(old, new, strict=True):
         same &= equal_values(one, other)
     return moved[~same]
 
 
-def _taken(column: pa.ChunkedArray, rows: Int64s) -> pa.ChunkedArray:
-    return column if len(rows) == len(column) else column.take(pa.array(rows))
-
-
-def _rows_of(column: pa.ChunkedArray, rows: Int64s) -> pa.StructArray:
-    taken = _taken(column, rows)
-    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+def _of_rows(column: pa.ChunkedArray, rows: Int64s) -> pa.ChunkedArray:
+    """Returns some rows of a column, in its order."""
+    return column if len(rows) == len(column) else taken(column, rows)
 
 
 def _columns(structs: pa.ChunkedArray, names: Sequence[str]) -> list[pa.ChunkedArray]:

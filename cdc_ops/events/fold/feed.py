@@ -17,6 +17,7 @@ from cdc_ops.events.fold.places import PlaceOrder, place_order
 from cdc_ops.events.fold.rules import Folded, FoldRules, Tie
 from cdc_ops.events.fold.shown import json_text
 from cdc_ops.events.fold.spoken import Spoken
+from cdc_ops.events.fold.taken import taken
 
 _SHOWN: Final = 5
 
@@ -109,9 +110,9 @@ def _ties(changes: Changes, keys: _Keys) -> Int64s:
     one, other = some[rows], others[rows]
     said, said_too = changes.spoken(one), changes.spoken(other)
     alike = (said.has == said_too.has).all(axis=0) & (said.rest == said_too.rest)
-    left, right = (pa.array(changes.source[number]) for number in (one, other))
+    left, right = changes.source[one], changes.source[other]
     for column in changes.after:
-        alike &= equal_values(column.take(left), column.take(right))
+        alike &= equal_values(taken(column, left), taken(column, right))
     same[rows] = alike
     tied: Int64s = others[~same]
     at = np.column_stack([keys.code[tied], *(numbers[tied] for numbers in changes.places)])
@@ -164,7 +165,7 @@ def _put_together(changes: Changes, rules: FoldRules, events: Int64s, begins: In
     rest = np.logical_or.reduceat(said.rest, begins) & ~has_whole
     unknown = np.flatnonzero(~(has_whole | (known.all(axis=0) & ~rest)))
 
-    def images(column: int) -> pa.Array:
-        return pa.array(changes.source[events[at[column]]], mask=~known[column])
+    def images(column: int) -> tuple[Int64s, Bools]:
+        return changes.source[events[at[column]]], ~known[column]
 
     return landed_rows(changes, rules, last, images, (unknown, Spoken(known[:, unknown], rest[unknown])))

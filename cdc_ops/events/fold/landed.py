@@ -8,14 +8,19 @@ import pyarrow as pa
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
-from cdc_ops.events.fold.arrays import Int64s
+from cdc_ops.events.fold.arrays import Bools, Int64s
 from cdc_ops.events.fold.changes import Changes
 from cdc_ops.events.fold.rules import FoldRules
 from cdc_ops.events.fold.spoken import Spoken
+from cdc_ops.events.fold.taken import taken
 
 
 def landed_rows(
-    changes: Changes, rules: FoldRules, last: Int64s, images: Callable[[int], pa.Array], known: tuple[Int64s, Spoken] | None = None
+    changes: Changes,
+    rules: FoldRules,
+    last: Int64s,
+    images: Callable[[int], tuple[Int64s, Bools]],
+    known: tuple[Int64s, Spoken] | None = None,
 ) -> pa.Table:
     """Returns landed rows.
 
@@ -23,16 +28,15 @@ def landed_rows(
         changes: What was folded.
         rules: What the table wants.
         last: The last change of each row: its key, its place, and whether the row is gone are that one's.
-        images: Returns for a column of the table the rows of the feed that have its values, NULL for NULL.
+        images: Returns for a column of the table the rows of the feed that have its values, and for which rows there is none.
         known: Numbers of the rows that are not known as a whole, and what is known of those; None if all are.
     """
-    at = pa.array(last)
     columns = {}
     for index, name in enumerate(rules.schema.names):
         if name in rules.keys:
-            columns[name] = changes.keys[rules.keys.index(name)].take(at)
+            columns[name] = taken(changes.keys[rules.keys.index(name)], last)
         else:
-            columns[name] = changes.after[index].take(images(index))
+            columns[name] = taken(changes.after[index], *images(index))
     columns[DELETE_MARK] = pa.array(changes.is_deleted(last))
     columns[PRESENT] = _named(len(last), rules.schema.names, *known) if known else pa.nulls(len(last), pa.list_(pa.string()))
     columns[SEQUENCE] = _places(changes, last)

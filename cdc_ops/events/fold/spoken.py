@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_ops.events.fold.arrays import Bools, Int64s
+from cdc_ops.events.fold.taken import taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class PresentColumns:
         has[:, self._complete[rows]] = True
         listed = np.flatnonzero(~self._complete[rows])
         if len(listed):
-            at, columns = _listed(self._present.take(pa.array(rows[listed])), self._names)
+            at, columns = _listed(taken(self._present, rows[listed]), self._names)
             has[columns, listed[at]] = True
         for column, silent in self._silent.items():
             has[column] &= ~silent[rows]
@@ -77,10 +78,9 @@ def silent_nulls(rows: pa.Table, after: Sequence[pa.ChunkedArray], columns: dict
 
 def _listed(lists: pa.ChunkedArray, names: pa.Array) -> tuple[Int64s, Int64s]:
     """Returns which list has which of some names."""
-    whole = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
-    lengths = pc.fill_null(pc.list_value_length(whole), 0).to_numpy()
-    found = pc.fill_null(pc.index_in(whole.flatten(), names), -1).to_numpy().astype(np.int64)
-    at = np.repeat(np.arange(len(whole)), lengths)
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    found = pc.fill_null(pc.index_in(pc.list_flatten(lists), names), -1).to_numpy().astype(np.int64)
+    at = np.repeat(np.arange(len(lists)), lengths)
     return at[found >= 0], found[found >= 0]
 
 
