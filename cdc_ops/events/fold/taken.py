@@ -18,13 +18,25 @@ def taken(column: pa.ChunkedArray, rows: Int64s, missing: Bools | None = None) -
     """
     if (rows[1:] >= rows[:-1]).all():
         return pa.chunked_array(_by_chunk(column, rows, missing), column.type)
+    try:
+        return column.take(pa.array(rows, mask=missing))
+    except pa.ArrowInvalid:  # the column is more than one array holds
+        return _taken_in_parts(column, rows, missing)
+
+
+def _taken_in_parts(column: pa.ChunkedArray, rows: Int64s, missing: Bools | None) -> pa.ChunkedArray:
+    """Takes rows in any order from a column of any size: in the column's order first; of those, fewer at a time are put in order.
+
+    Raises:
+        ArrowInvalid: not even one of them fits into an array.
+    """
     order = np.argsort(rows, kind="stable")
     found = pa.chunked_array(_by_chunk(column, rows[order], None if missing is None else missing[order]), column.type)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     try:
         return found.take(pa.array(place))
-    except pa.ArrowInvalid:  # more than an array holds
+    except pa.ArrowInvalid:
         if len(rows) < 2:
             raise
     half = len(rows) // 2
