@@ -25,7 +25,7 @@ def put(folder: Path, name: str, data: bytes) -> str:
     return name
 
 
-def opened(folder: Path, name: str, container: Container, first_line: int = 0, size: int = -1, **settings: str) -> RecordReader:
+def opened(folder: Path, name: str, container: Container, first_line: int = 0, size: int = -1, **settings: Any) -> RecordReader:
     """Opens a file as its container is opened."""
     options = FormatOptions(name=FORMATS[container], settings=settings)
     listed = size if size >= 0 else (folder / name).stat().st_size
@@ -38,6 +38,6 @@ def read(reader: RecordReader) -> tuple[list[Numbered], FileCount]:
     return records, reader.count()
 
 
-def records_of(folder: Path, name: str, container: Container, first_line: int = 0, **settings: str) -> list[Any]:
+def records_of(folder: Path, name: str, container: Container, first_line: int = 0, **settings: Any) -> list[Any]:
     """The records of a file."""
     return read(opened(folder, name, container, first_line, **settings))[0]

@@ -102,7 +102,7 @@ def test_a_value_of_one_of_several_types_says_which(tmp_path: Path) -> None:
         {"name": "l", "type": {"type": "array", "items": ["string", "null", "boolean"]}},
     ]
     schema = {"type": "record", "name": "r", "fields": fields}
-    rest = {"w": None, "n": None, "f": {"double": 0.5}, "l": []}
+    rest: dict[str, Any] = {"w": None, "n": None, "f": {"double": 0.5}, "l": []}
     values = [{"int": 5}, {"long": 5}, {"string": "ü"}, {"bytes": "AP8="}, {"Part": {"x": None, "y": 1}}, {"array": ["a"]}, None]
     found = payloads(tmp_path, schema, *({"v": value, **rest} for value in values))
     members = ["member_int", "member_long", "member_string", "member_bytes", "member_Part", "member_array"]
@@ -126,7 +126,7 @@ def test_a_record_with_text_that_is_not_utf8_is_its_texts(tmp_path: Path) -> Non
     garbled = {"n": 1, **TYPED_ROW, "source": {"note": b"\xff"}}
     name = put(tmp_path, "t.avro", avro_file(TYPED, [garbled, {"n": 2, **TYPED_ROW}]))
     [(first, _), (second, _)] = records_of(tmp_path, name, AVRO)
-    assert first == b"no uuid,NaN,\xff"
+    assert first == b"no uuid,\xff"
     assert json.loads(second or b"")["payload"]["n"] == 2
     schema = {"type": "record", "name": "r", "fields": [{"name": "l", "type": {"type": "array", "items": "string"}}]}
     assert records_of(tmp_path, put(tmp_path, "u.avro", avro_file(schema, [{"l": [b"\xff"]}])), AVRO) == [(b"l,\xff", 0)]

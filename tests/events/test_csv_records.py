@@ -53,7 +53,7 @@ def test_rows_are_those_that_pythons_reader_finds_each_at_its_line(tmp_path: Pat
         expected[line] = {"id": number, "a name": name, "note": note}
         line += 1 + f"{name}{note}".count("\n")
     data = csv_bytes([["id", "a name", "note"], *rows])
-    chosen = {"null": "\\N", "missing": "~", "columns": ("id",)}
+    chosen: dict[str, Any] = {"null": "\\N", "missing": "~", "columns": ("id",)}
     assert plain(rows_of(tmp_path, data, **chosen)) == expected
     assert plain(rows_of(tmp_path, data, 9, **chosen)) == {line: row for line, row in expected.items() if line >= 9}
 
@@ -112,6 +112,7 @@ def test_any_rows_come_back(tmp_path_factory: pytest.TempPathFactory, rows: list
 
 def test_the_dialect_and_the_counts_of_lines_are_those_of_the_format(tmp_path: Path) -> None:
     name = put(tmp_path, "shop/t/LOAD00000001.csv", b'Op;id;note\n\nI;1;"a\nb"\n\n\n')
-    found, count = read(opened(tmp_path, name, Container.CSV, **{CSV_DELIMITER: ";"}))
+    chosen: dict[str, Any] = {CSV_DELIMITER: ";"}
+    found, count = read(opened(tmp_path, name, Container.CSV, **chosen))
     assert found == [(b"", 1), (b'{"Op":"I","id":"1","note":"a\\nb"}', 2)]
     assert count == FileCount(lines=4, blank=1)

@@ -23,7 +23,7 @@ LINES = Container.LINES
 
 
 def zstd(data: bytes) -> bytes:
-    return pyarrow.compress(data, codec="zstd", asbytes=True)
+    return bytes(pyarrow.compress(data, codec="zstd", asbytes=True))
 
 
 WRITERS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstd}

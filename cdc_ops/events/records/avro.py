@@ -22,7 +22,7 @@ from cdc_ops.archives.base import Archive
 from cdc_ops.core.archive.avro_header import AvroHeader, header_of
 from cdc_ops.events.records.avro_blocks import AvroBlocks, AvroCutError, AvroDamagedError
 from cdc_ops.events.records.avro_schemas import connect_schema
-from cdc_ops.events.records.avro_values import converter, for_reading
+from cdc_ops.events.records.avro_values import AvroValues, for_reading
 from cdc_ops.events.records.reader import MOST_RECORDS, FileCount, Numbered, WatchedStream, emptied, garbled_texts, unreadable
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -109,7 +109,8 @@ class AvroRecords:
 
 def _documents(schema: dict[str, Any]) -> Callable[[Any], bytes]:
     """Returns what writes a record as a JSON document."""
-    described, convert = connect_schema(schema), converter(schema)
+    described, values = connect_schema(schema), AvroValues(schema)
+    convert = values.converter()
     begin, end = ("", "") if described is None else (f'{{"schema":{described},"payload":', "}")
     head, tail = begin.encode(), end.encode()
 
@@ -118,15 +119,6 @@ def _documents(schema: dict[str, Any]) -> Callable[[Any], bytes]:
         try:
             return head + _ENCODE(plain) + tail
         except UnicodeEncodeError:
-            return garbled_texts(_texts_of(plain), plain)
+            return garbled_texts(values.texts(plain), plain)
 
     return document
-
-
-def _texts_of(record: dict[str, Any]) -> Iterator[str]:
-    """Yields the texts of a record, also those in nested records."""
-    for value in record.values():
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            yield from _texts_of(value)

@@ -57,19 +57,50 @@ def _name(branch: Any) -> str:
     return str(branch).rpartition(".")[2]
 
 
-def converter(schema: Any) -> Convert | None:
-    """Returns what makes a record that was read with `for_reading(schema)` one that an encoder of JSON writes; None if nothing has to.
+class AvroValues:
+    """The values of records that were read with `for_reading`.
 
-    Numbers that are none become their names, 32-bit numbers keep their shortest digits, and members of records with choices are left out
-    where they are NULL.
+    Args:
+        schema: The schema of the file.
     """
-    named: dict[str, Any] = {}
-    parsed = fastavro.parse_schema(for_reading(schema), named, _force=True)
-    return _Converters(named, drops=has_choices(schema)).of(parsed)
+
+    def __init__(self, schema: Any) -> None:
+        self._named: dict[str, Any] = {}
+        self._schema = fastavro.parse_schema(for_reading(schema), self._named, _force=True)
+        self._drops = has_choices(schema)
+
+    def converter(self) -> Convert | None:
+        """Returns what makes a record one that an encoder of JSON writes; None if nothing has to be done.
+
+        Numbers that are none become their names, 32-bit numbers keep their shortest digits, and members of records with choices are left
+        out where they are NULL.
+        """
+        return _Converters(self._named, drops=self._drops).of(self._schema)
+
+    def texts(self, record: Any) -> Iterator[str]:
+        """Yields the texts of a record, also those in nested records, but for those in arrays and maps."""
+        yield from self._texts(self._schema, record)
+
+    def _texts(self, schema: Any, value: Any) -> Iterator[str]:
+        if isinstance(schema, str):
+            schema = self._named.get(schema, {"type": schema})
+        if isinstance(schema, list):
+            branches = [branch for branch in schema if branch != "null"]
+            if _has_members(schema):
+                branches = [branch for branch in branches if value and branch["fields"][0]["name"] in value]
+            schema = branches[0] if branches else {"type": "null"}
+            yield from self._texts(schema, value)
+        elif schema["type"] == "record":
+            for field in schema["fields"]:
+                yield from self._texts(field["type"], None if value is None else value.get(field["name"]))
+        elif schema["type"] in ("string", "enum") and value is not None:
+            yield value
+        elif isinstance(schema["type"], dict | list):
+            yield from self._texts(schema["type"], value)
 
 
 class _Converters:
-    """Builds converters.
+    """Builds converters of values.
 
     Args:
         named: Types by their full names.
