@@ -1,25 +1,22 @@
-"""What the header of an Avro file says, and which files are refused before Spark sees them; no Spark is needed for that."""
+"""What header and schema of an Avro file say."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from cdc_ops.formats.files.avro import open_avro
-from cdc_ops.formats.files.json_lines import RecordFile
-from cdc_ops.formats.registry import open_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.archive.avro_header import AvroHeader, read_header
+from cdc_ops.core.archive.avro_header import AvroHeader, header_of, read_header
 from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.dev.avro import MARK, avro_file, avro_schema, by_schema
-from cdc_ops.errors import ArchiveFileError, SourceTableError
+from cdc_ops.errors import SourceTableError
 from cdc_ops.events.records.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
 
-NO_SPARK: Any = None
 DECIMAL: dict[str, Any] = {
     **{"type": "bytes", "scale": 2, "precision": 10, "logicalType": "decimal", "connect.version": 1},
     **{"connect.parameters": {"scale": "2"}, "connect.name": "org.apache.kafka.connect.data.Decimal"},
@@ -63,11 +60,6 @@ class Ends:
         return self.files[path][-size:]
 
 
-def opened(content: bytes, name: str = "t+0+0000000000.avro") -> Any:
-    file = RecordFile(path=name, uri=f"/archive/{name}", size=len(content))
-    return open_avro(NO_SPARK, [file], Ends({name: content}))
-
-
 def test_a_header_is_read_and_ends_where_the_first_block_begins() -> None:
     content = avro_file(ENVELOPE, [{"after": ROW, "op": "c"}], codec="deflate")
     empty = avro_file(ENVELOPE, [], codec="deflate")
@@ -86,38 +78,12 @@ def test_what_a_header_begins_with_is_never_taken_for_all_of_it(data: st.DataObj
     assert read_header(content[: data.draw(st.integers(0, len(content) - 1))]) is None
 
 
-@pytest.mark.parametrize(
-    "content", [b'{"op": "c"}', b"PAR1", b"Obj\x02....", b"Obj\x01\x00" + MARK, b"Obj\x01" + b"\xff" * 12, b"Obj\x01\x02\x01"]
-)
-def test_what_is_no_avro_file_is_refused_by_name(content: bytes) -> None:
-    with pytest.raises(ArchiveFileError, match=r"t\+0\+0000000000\.avro cannot be read: it is not an Avro file: it"):
-        opened(content)
-
-
-def test_a_file_that_ends_anywhere_but_behind_a_block_is_refused_by_name() -> None:
-    content = avro_file(ENVELOPE, [{"after": ROW, "op": "c"}] * 3, per_block=1)
-    whole = {len(avro_file(ENVELOPE, [{"after": ROW, "op": "c"}] * count, per_block=1)) for count in range(4)}
-    for length in range(5, len(content)):
-        if length not in whole:
-            with pytest.raises(ArchiveFileError, match=r"t\+0\+0000000000\.avro cannot be read: it (ends within|is truncated)"):
-                opened(content[:length])
-
-
-def test_a_file_without_records_needs_no_spark_and_covers_nothing() -> None:
-    assert [one.lines for one in opened(avro_file(ENVELOPE, [])).files] == [0]
-
-
 def test_a_long_header_is_asked_for_again_and_not_the_whole_file() -> None:
     long = {**VALUE, "fields": [{"name": f"c{number}", "type": "string", "doc": "x" * 90} for number in range(1000)]}
     ends = Ends({"t.avro": avro_file(long, [])})
-    open_avro(NO_SPARK, [RecordFile(path="t.avro", uri="/t.avro", size=len(ends.files["t.avro"]))], ends)
+    header_of(ends, "t.avro", len(ends.files["t.avro"]))
     assert len(ends.asked) == 2
     assert ends.asked[0] == 65536
-
-
-def test_a_schema_that_is_none_of_records_is_refused() -> None:
-    with pytest.raises(ArchiveFileError, match="its schema is not a record schema"):
-        opened(avro_file("string", ["a"]))
 
 
 def test_the_schema_of_a_file_says_what_jsonconverter_would() -> None:
@@ -203,4 +169,4 @@ def test_a_table_with_a_column_that_avro_cannot_name_is_refused() -> None:
     schema = TableSchema(table=TableName.parse("shop.t"), columns=(column,), primary_key=("a name",))
     settings = {"skipped.operations": "none", "event.converting.failure.handling.mode": "fail", "ignore.default.for.nullables": "true"}
     with pytest.raises(SourceTableError, match=r"cannot carry some column names of shop\.t: 'a name'"):
-        check_format(open_format("debezium-mysql-avro").spec, FormatOptions(name="x", settings=settings), schema, ("a name",))
+        check_format(format_spec("debezium-mysql-avro"), FormatOptions(name="x", settings=settings), schema, ("a name",))
