@@ -252,6 +252,7 @@ def test_a_large_value_that_did_not_change_is_left_out_whatever_its_type(form_na
     row: dict[str, Any] = {name: text for name, (_, text) in LARGE.items()}
     operations = [("u", 1), ("c", 2)]  # a changed key comes as an insert, which must have all values
     source = {"ts_ms": 1, "snapshot": "false", "schema": "public", "table": "big", "sequence": '["24","25"]', "lsn": 26}
+    documents: list[dict[str, Any]]
     if form_name == "debezium-postgres":
         documents = [{"op": op, "before": None, "after": {"id": key, **row}, "source": source} for op, key in operations]
     else:

@@ -79,24 +79,24 @@ class DebeziumEvents:
             before, after = unchanged_left_out(before), unchanged_left_out(after)
         if op == _UPDATE:
             after = completed(before, after)
-        envelope = self._envelope(body, kind, record.offset)
+        envelope = self._envelope(kind, body, record.offset)
         if kind is _CHANGE:
             envelope.op, envelope.before, envelope.after, envelope.types = op, before, after, types
         else:
             envelope.ddl, envelope.reason = body.ddl, reason
         return (envelope,)
 
-    def _envelope(self, body: Event, kind: RecordKind, offset: int | None) -> Envelope:
+    def _envelope(self, kind: RecordKind, body: Event, offset: int | None) -> Envelope:
         """Returns what a record says beside its row."""
         source, transaction = body.source or _NOWHERE, body.transaction
-        schema = source.schema if self._schemas else source.db
+        schema, table = source.schema if self._schemas else source.db, source.table or ""
         snapshot = is_snapshot(body.op, source.snapshot)
         named = transaction.id if transaction is not None else None
         return Envelope(
             kind,
             self._place(body, source, not snapshot, offset),
             schema=schema if schema is not None else body.database or "",
-            table=_one_table(body, source),
+            table="" if "," in table and body.ddl is not None else table,  # Debezium 3.5 joins the names of a statement's tables
             snapshot=snapshot,
             transaction=named if named is not None else source.gtid if source.gtid is not None else source.tx_id,
             source_time=moment_of(source.ts_ms),
@@ -109,7 +109,7 @@ class DebeziumEvents:
 
 def is_snapshot(op: str | None, mark: str | None) -> bool:
     """True for rows of an initial or incremental snapshot."""
-    return op == _READ or (mark is not None and mark not in ("false", ""))
+    return op == _READ or mark not in (None, "false", "")
 
 
 def _kind(body: Event, after: Image | None) -> tuple[RecordKind, str | None]:
@@ -120,12 +120,6 @@ def _kind(body: Event, after: Image | None) -> tuple[RecordKind, str | None]:
     if without_row and after is None:
         return RecordKind.CONTROL, None
     return (RecordKind.CHANGE, None) if body.op is not None else (RecordKind.BAD, UNCLEAR)
-
-
-def _one_table(body: Event, source: Origin) -> str:
-    """Returns the table of an event; "" for a statement of several tables, whose names Debezium 3.5 joins with commas."""
-    name = source.table
-    return "" if name is None or (body.ddl is not None and "," in name) else name
 
 
 def _total_order(event: Event) -> int | None:

@@ -50,7 +50,7 @@ class Transaction(Struct, Generic[T], gc=False):
     total_order: Bigint | None = None
 
 
-class Body(Struct, Generic[T], rename={"database": "databaseName"}):
+class Body(Struct, Generic[T], gc=False, rename={"database": "databaseName"}):
     """An event, a statement, a border of a transaction or a heartbeat."""
 
     op: T = _NOTHING
@@ -64,7 +64,7 @@ class Body(Struct, Generic[T], rename={"database": "databaseName"}):
     transaction: Transaction[T] | None = None
 
 
-class Document(Body[T], Generic[T], rename={"types": "schema", "database": "databaseName"}):
+class Document(Body[T], Generic[T], gc=False, rename={"types": "schema", "database": "databaseName"}):
     """A record: a body, or a body with the schema of its members around it."""
 
     types: Raw = NO_JSON
