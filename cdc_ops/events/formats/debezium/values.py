@@ -249,10 +249,10 @@ def _inet(text: str) -> Any:
 def _array(text: str) -> Any:
     """Reads arrays, which are kept as JSON without blanks."""
     try:
-        text = msgspec.json.format(text, indent=-1)
+        compact = msgspec.json.format(text, indent=-1)
     except (msgspec.DecodeError, RecursionError):
         return UNREADABLE
-    return UNREADABLE if _FLATTENED.fullmatch(text) else text
+    return UNREADABLE if compact[:1] != "[" or _FLATTENED.fullmatch(compact) else compact
 
 
 def _binary(column: Column, kind: FieldType | None, mode: str) -> Read:
