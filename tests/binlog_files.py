@@ -5,6 +5,8 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.binlog.events import MAGIC, EventType
 
 ROWS_TABLE = ("shop", "items")
@@ -103,3 +105,8 @@ def with_checksums(data: bytes, offsets: Iterable[int]) -> bytes:
     for start, end in zip(offsets, ends, strict=True):
         found[end - 4 : end] = struct.pack("<I", zlib.crc32(bytes(found[start : end - 4])))
     return bytes(found)
+
+
+def read_file(facts: BinlogFacts) -> ReadFile:
+    """What reading a binlog shows of it; its lines are its transactions."""
+    return ReadFile(path=facts.path, lines=facts.transactions, binlog=facts)

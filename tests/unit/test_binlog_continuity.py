@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cdc_ops.formats.files.binlogs import lines_of
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
@@ -19,13 +18,13 @@ from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveOrderError, BinlogCutError
-from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.formats.binlog.decoder import BinlogFile
 from cdc_ops.steps.archive.frozen_files import after_reading
 from cdc_ops.steps.archive.parsed_names import parsed_names
 from cdc_ops.steps.archive.replaced_binlogs import KnownFiles, check_not_replaced
 from cdc_ops.steps.log.binlog_order import last_binlog, transactions_after
 from cdc_ops.steps.log.event_files import covers_of_files
-from tests.binlog_files import BinlogWriter
+from tests.binlog_files import BinlogWriter, read_file
 
 MYSQL = "9.7.0"
 BEGUN = 1_700_000_000
@@ -71,14 +70,14 @@ def test_a_binlog_without_an_end_before_another_one_is_a_gap_where_nothing_prove
     first, second = facts(1, bytes(early.data)), facts(2, closed(2))
     check_sequence((first, second))
     log = batch((1, 2))
-    files = [lines_of(first), lines_of(second)]
+    files = [read_file(first), read_file(second)]
     proven = after_reading(log, covers_of_files(files, log, ITEMS), table="t")
     [gap] = proven.gaps
     assert (gap.low, gap.high, gap.before_file) == ((1, len(early.data)), (2, 0), name(2))
     assert proven.merged == (name(1),)  # what is in it is not lost
     assert proven.watermark.position_of("binlog") == (1, len(early.data))
 
-    whole = after_reading(log, covers_of_files([lines_of(facts(1, closed(1))), lines_of(second)], log, ITEMS), table="t")
+    whole = after_reading(log, covers_of_files([read_file(facts(1, closed(1))), read_file(second)], log, ITEMS), table="t")
     assert (whole.gaps, whole.watermark.position_of("binlog")) == ((), (3, 0))
 
 
@@ -140,7 +139,7 @@ def test_a_file_that_ends_within_a_transaction_is_refused_in_the_middle_and_at_t
 
 
 def test_the_watermark_carries_what_the_last_binlog_says_so_that_the_next_batch_is_held_to_it() -> None:
-    files = [lines_of(facts(number, closed(number))) for number in (1, 2)]
+    files = [read_file(facts(number, closed(number))) for number in (1, 2)]
     last = last_binlog(batch((1, 2)), files, (name(1), name(2)))
     assert last == files[1].binlog
     assert last_binlog(batch((1, 2)), files, (name(1),)) == files[0].binlog
@@ -148,10 +147,10 @@ def test_the_watermark_carries_what_the_last_binlog_says_so_that_the_next_batch_
     before = stands_behind(last, 2)
     assert last_binlog(batch((), before), [], ()) == last
     for number, data in ((3, closed(3)), (2, closed(2))):  # the next one, or the same once more
-        transactions_after(batch((number,), before), [lines_of(facts(number, data))])
+        transactions_after(batch((number,), before), [read_file(facts(number, data))])
     for number, data in ((3, closed(3, begun=BEGUN + 5_000)), (2, closed(2, begun=BEGUN + 5_000))):
         with pytest.raises(ArchiveOrderError, match=f"{name(number)} of /binlogs does not go on where the table stands"):
-            transactions_after(batch((number,), before), [lines_of(facts(number, data))])
+            transactions_after(batch((number,), before), [read_file(facts(number, data))])
 
 
 def test_binlogs_that_are_copied_over_old_names_after_a_reset_stop_the_table(tmp_path: Path) -> None:

@@ -6,18 +6,20 @@ import struct
 from typing import Any
 
 import pytest
-from cdc_ops.formats.files.json_lines import FileLines
 
+from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.archive.read_files import ReadFile
+from cdc_ops.core.binlog.event_stream import FileEnd
 from cdc_ops.core.binlog.events import EventType
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.errors import ArchiveOrderError
-from cdc_ops.events.binlog.decoder import BinlogFile
-from cdc_ops.events.binlog.texts import record_of
+from cdc_ops.formats.binlog.decoder import BinlogFile
+from cdc_ops.formats.binlog.texts import record_of
 from cdc_ops.steps.log.binlog_order import transactions_after
-from tests.binlog_files import BinlogWriter
+from tests.binlog_files import BinlogWriter, read_file
 
 
 def records(writer: BinlogWriter) -> list[dict[str, Any]]:
@@ -83,8 +85,9 @@ def batch(gtids: str, *, number: int = 5, stream: str = "binlog") -> LogBatch:
     )
 
 
-def file(number: int, before: str, after: str) -> FileLines:
-    return FileLines(path=f"binlog.00000{number}", partition=None, start_offset=None, lines=1, before=before, after=after)
+def file(number: int, before: str, after: str) -> ReadFile:
+    path, said = f"binlog.00000{number}", {"before": before, "after": after, "transactions": 1, "next_name": ""}
+    return read_file(BinlogFacts(path=path, size=9, complete_to=9, end=FileEnd.ROTATE, **said))
 
 
 FILES = (file(6, "server 1; 0-1-9", "server 1; 0-1-12"), file(5, "server 1; 0-1-7", "server 1; 0-1-9"))

@@ -7,6 +7,7 @@ from cdc_ops.formats.registry import open_format
 
 from cdc_ops.core.events.column_drift import NO_DRIFT, SHOWN, ColumnDrift
 from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW
@@ -59,8 +60,8 @@ def test_empty_lines_are_said() -> None:
     assert "1 line of the files is empty" in Counts(blank=1).warning
     assert "1,200 lines of the files are empty" in Counts(blank=1200).warning
     assert Counts().warning == ""
-    assert not open_format("maxwell").spec.writes_tombstones  # where it is said
-    assert open_format("debezium-mysql").spec.writes_tombstones
+    assert not format_spec("maxwell").writes_tombstones  # where it is said
+    assert format_spec("debezium-mysql").writes_tombstones
 
 
 def test_operations_add_up() -> None:

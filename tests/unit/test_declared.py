@@ -17,6 +17,7 @@ from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.events.column_drift import ColumnDrift
 from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
@@ -161,7 +162,7 @@ def test_a_field_of_mongodb_with_a_dot_in_its_name_is_refused() -> None:
 @pytest.mark.parametrize("kind", ["object", "array", "json"])
 def test_flattened_documents_have_no_columns_whose_values_lose_their_types(kind: str) -> None:
     declared = DeclaredTable(name="shop.orders", columns=(("_id", "objectId primary key"), ("inner", kind)))
-    spec = open_format("debezium-mongodb-unwrapped").spec
+    spec = format_spec("debezium-mongodb-unwrapped")
     options = FormatOptions(name=spec.name, accept_losses=tuple(item.accepted_by(item.default) for item in spec.lossy))
     with pytest.raises(SourceTableError, match="cannot carry column 'inner'") as caught:
         check_format(spec, options, declared_schema(declared, MONGODB), ("_id",))
@@ -170,7 +171,7 @@ def test_flattened_documents_have_no_columns_whose_values_lose_their_types(kind:
 
 
 def test_flattened_records_of_a_server_without_truncate_need_not_accept_that_it_is_left_out() -> None:
-    lossy = {name: {item.name for item in open_format(f"debezium-{name}-unwrapped").spec.lossy} for name in ("sqlserver", "oracle")}
+    lossy = {name: {item.name for item in format_spec(f"debezium-{name}-unwrapped").lossy} for name in ("sqlserver", "oracle")}
     assert [name for name, settings in lossy.items() if "truncate" in settings] == ["oracle"]
 
 

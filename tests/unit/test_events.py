@@ -7,6 +7,7 @@ from cdc_ops.formats.registry import open_format
 
 from cdc_ops.core.events.change_feed import feed_columns
 from cdc_ops.core.events.format_spec import ColumnFilter, EventMarks, FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of, trims_fractions
 from cdc_ops.core.schema.mysql_types import mysql_mapping
@@ -141,14 +142,14 @@ def test_a_loss_is_no_matter_where_it_does_not_touch_a_column_or_is_accepted_or_
 
 
 def test_maxwells_null_for_the_error_value_of_an_enum_is_a_loss_that_is_accepted_or_ruled_out() -> None:
-    form = open_format("maxwell")
+    spec = format_spec("maxwell")
     settings = {"output_binlog_position": "true", "output_xoffset": "true", "ignore_producer_error": "false"}
     given = FormatOptions(name="maxwell", settings=settings, accept_losses=("truncate=dropped",), time_zone="UTC")
-    check_format(form.spec, given, schema("int"), ("id",))
+    check_format(spec, given, schema("int"), ("id",))
     with pytest.raises(ConfigError, match=r"enum_errors=null \(c0\) loses data of") as caught:
-        check_format(form.spec, given, schema("enum('new','paid')"), ("id",))
+        check_format(spec, given, schema("enum('new','paid')"), ("id",))
     assert "sql_mode" in caught.value.next
-    check_format(form.spec, replace(given, settings={**settings, "enum_errors": "none"}), schema("enum('new','paid')"), ("id",))
+    check_format(spec, replace(given, settings={**settings, "enum_errors": "none"}), schema("enum('new','paid')"), ("id",))
 
 
 def test_a_loss_may_hang_on_a_mark_on_a_list_and_on_the_declared_type() -> None:

@@ -4,12 +4,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from cdc_ops.formats.registry import format_names, open_format
 
+from cdc_ops.core.formats.catalog import format_spec
+from cdc_ops.events.registry import format_names
 from cdc_ops.testing.format_suite import GoldenFolder
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
-FOLDERS = [GoldenFolder(GOLDEN / name, open_format(name).spec.files.container) for name in format_names()]
+FOLDERS = [GoldenFolder(GOLDEN / name, format_spec(name).files.container) for name in format_names()]
 
 
 @pytest.mark.parametrize("golden", FOLDERS, ids=[golden.folder.name for golden in FOLDERS])

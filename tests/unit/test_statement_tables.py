@@ -9,6 +9,7 @@ from cdc_ops.formats.files.json_lines import FileLines
 from cdc_ops.core.archive.binlog_sequence import facts_of
 from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
@@ -17,7 +18,7 @@ from cdc_ops.events.binlog.decoder import BinlogFile
 from cdc_ops.events.statement_tables import changed_tables, concerns
 from cdc_ops.steps.archive.frozen_files import VerifiedBatch, after_reading
 from cdc_ops.steps.log.event_files import covers_of_files
-from tests.binlog_files import BinlogWriter
+from tests.binlog_files import BinlogWriter, read_file
 from tests.state_values import NOON
 
 ITEMS, OTHER = (TableName(schema="shop", name=name) for name in ("items", "other"))
@@ -76,7 +77,7 @@ def test_of_a_statement_that_is_cut_only_the_begin_tells() -> None:
         assert concerns(UnfollowedChange(start=4, end=9, database="shop", sql=sql, is_cut=True), ITEMS) is items
 
 
-def files() -> list[FileLines]:
+def files() -> list[ReadFile]:
     found = []
     for number, sql in ((1, ""), (2, "ALTER TABLE other DROP PARTITION p1"), (3, "")):
         writer = BinlogWriter()
@@ -87,11 +88,11 @@ def files() -> list[FileLines]:
             writer.query(sql)
         data = writer.rotate(f"binlog.00000{number + 1}")
         opened = BinlogFile.open(f"binlog.00000{number}", lambda data=data: io.BytesIO(data))  # type: ignore[misc]
-        found.append(lines_of(facts_of(opened.name, opened.scan)))
+        found.append(read_file(facts_of(opened.name, opened.scan)))
     return found
 
 
-def proven(table: TableName, found: list[FileLines], *decisions: AcceptedGap, before: tuple[int, int] = (1, 0)) -> VerifiedBatch:
+def proven(table: TableName, found: list[ReadFile], *decisions: AcceptedGap, before: tuple[int, int] = (1, 0)) -> VerifiedBatch:
     listed = tuple(ListedFile(path=file.path, size=1) for file in found)
     watermark = ArchiveWatermark(streams=(PartitionWatermark(stream="binlog", to=before),))
     log = LogBatch(archive=RULES, url="/binlogs", files=listed, before=watermark, decisions=decisions)
