@@ -21,7 +21,9 @@ AT = "2026-01-31T12:00:00.000000"
 """When the statements were run."""
 
 
-def collected_statements(*statements: tuple[str, tuple[int | None, ...]], spec: FormatSpec = MYSQL, schema: str = "shop") -> tuple[Statement, ...]:
+def collected_statements(
+    *statements: tuple[str, tuple[int | None, ...]], spec: FormatSpec = MYSQL, schema: str = "shop"
+) -> tuple[Statement, ...]:
     """Statements as they are collected of two files that both have all of them."""
     found = tuple(FoundStatement(text=text, schema=schema, place=place, at=AT) for text, place in statements)
     return statements_of([Drift(statements=found)] * 2, ITEMS, spec)

@@ -3,8 +3,6 @@
 import re
 from dataclasses import replace
 
-from cdc_ops.formats.registry import open_format
-
 from cdc_ops.core.events.column_drift import NO_DRIFT, SHOWN, ColumnDrift
 from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.formats.catalog import format_spec

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_ops.formats.registry import open_format
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app

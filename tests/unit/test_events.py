@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from cdc_ops.formats.registry import open_format
 
 from cdc_ops.core.events.change_feed import feed_columns
 from cdc_ops.core.events.format_spec import ColumnFilter, EventMarks, FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting

@@ -3,8 +3,6 @@
 import io
 
 import pytest
-from cdc_ops.formats.files.binlogs import lines_of
-from cdc_ops.formats.files.json_lines import FileLines
 
 from cdc_ops.core.archive.binlog_sequence import facts_of
 from cdc_ops.core.archive.files import ListedFile
