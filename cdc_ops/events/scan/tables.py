@@ -40,7 +40,7 @@ class TableScan:
     """
 
     def __init__(self, form: Format, task: TableTask, file: FileTask) -> None:
-        self.task, self.file = task, file
+        self.task, self.file, self.spec = task, file, form.spec
         self._reader = TableReader(form, task.schema, task.keys, before=task.keeps_all)
         self._rename = renamer(form.spec, task.schema, task.renamed, task.renamings)
         self._changes = ChangeParts(task.changes, file.path, task.buckets)
