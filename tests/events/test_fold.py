@@ -333,6 +333,18 @@ def test_nulls_that_are_ignored_are_as_if_they_had_not_been_sent() -> None:
     ]  # fmt: skip
 
 
+def test_an_event_without_a_column_differs_from_one_whose_null_in_it_is_ignored() -> None:
+    events = [event(UPDATE, 10, 1, row(1, None)), event(UPDATE, 10, 1, {"id": 1, "b": "x", "c": 0.5})]
+    for ignored in ((), ("a",)):
+        assert fold_feed(ONE.feed(events), ONE.rules(nulls_ignored=ignored)).tied_count == 1
+
+
+def test_an_insert_is_the_same_event_whether_its_key_was_another_before() -> None:
+    values = row(2, None)
+    events = [event(UPDATE, 10, 2, values, previous=(1,)), event(CREATE, 10, 2, values)]
+    assert fold_feed(ONE.feed(events), ONE.rules(nulls_ignored=("a",))).tied_count == 0
+
+
 def test_deletes_that_are_ignored_leave_the_row_as_it_was() -> None:
     events = [
         event(UPDATE, 10, 1, {"id": 1, "a": 1}),
