@@ -368,7 +368,7 @@ def test_a_table_that_keeps_versions_gets_every_change_once() -> None:
 
 
 def test_numbers_of_positions_that_no_bigint_holds_become_two() -> None:
-    numbers = [0, 7, 10**18 - 1, 10**18, -1, -7, 2**64, 12345678901234567890123456789012345, 10**36 - 1]
+    numbers = [0, 7, 10**18 - 1, 10**18, -1, -7, -(10**18), 2**64, 12345678901234567890123456789012345, 10**36 - 1]
     positions = pa.array([{"pos": Decimal(number), "n": index} for index, number in enumerate(numbers)],
                          pa.struct([("pos", pa.decimal128(36, 0)), ("n", pa.int16())]))  # fmt: skip
     order = (OrderField(name="pos", type="decimal(36,0)", meaning=""), OrderField(name="n", type="smallint", meaning=""))
