@@ -1,27 +1,12 @@
-"""Records for the two ways in which change events are read: valid, hostile and damaged ones, and the comparison of what comes out."""
+"""Random records of Debezium's MySQL connector, the same for a seed: valid, strange and damaged ones. Other tools: see `plain_formats`."""
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from cdc_ops.decode.json.reader import PlainReader
-from cdc_ops.formats.feed.canonical import canonical_feed
-from cdc_ops.formats.feed.plain import plain_format
-from cdc_ops.formats.registry import open_format
-from pyspark.sql import SparkSession
-
-from cdc_ops.core.events.change_feed import RECORD_COLUMNS
-from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import widened
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 COLUMNS: Final = {
     "id": "bigint",
@@ -182,7 +167,7 @@ class Records:
     extra: ClassVar[tuple[str, ...]] = (
         *("ddl", "status", "id", "databaseName", "schema", "payload", "lsn", "__cdc_ops_end", "txId", "scn", "ts_ms", "event_serial_no"),
     )
-    """Names of members that the exact way looks at, though records of the table have none of them."""
+    """Names of members that formats look at, though records of the table have none of them."""
 
     def __init__(self, seed: int, decimals: str = "string") -> None:
         self._random = random.Random(seed)
@@ -331,78 +316,3 @@ def _inner(record: dict[str, Any]) -> list[dict[str, Any]]:
     """The objects within a record."""
     values = [inner for value in record.values() for inner in (value if isinstance(value, list) else [value]) if isinstance(inner, dict)]
     return [*values, *(one for value in values for one in _inner(value))]
-
-
-_RECORD_TYPES: Final = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS if name != "value")
-
-
-def exact_rows(
-    spark: SparkSession, table: TableSchema, options: FormatOptions, lines: Sequence[bytes], first: int, wanted: Iterable[int]
-) -> dict[int, list[dict[str, Any]]]:
-    """The feed of records by the exact way, by their lines; only of those lines that are wanted.
-
-    Lines below 0 are the same without offsets: line -1 is line 0, line -2 is line 1.
-    """
-    form = open_format(options.name)
-    rows = [(bytearray(line), "f", number, 0, first + number if first >= 0 else None) for number, line in enumerate(lines)]
-    if any(line < 0 for line in wanted):
-        rows += [(bytearray(line), "f", -1 - number, 0, None) for number, line in enumerate(lines)]
-    records = spark.createDataFrame(rows, f"value binary, {_RECORD_TYPES}").selectExpr("CAST(value AS STRING) AS value", "* EXCEPT (value)")
-    feed = canonical_feed(form, form.envelopes(records, options), table, table.primary_key, options, before=False)
-    names = ("kind", "op", "table", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "source_time", "line")
-    taken, found = feed.select(*names).toArrow(), dict[int, list[dict[str, Any]]]()
-    for row in taken.filter(pc.is_in(taken["line"], pa.array(list(wanted), pa.int64()))).to_pylist():
-        found.setdefault(row["line"], []).append(row)
-    return found
-
-
-def plain_rows(table: TableSchema, options: FormatOptions, lines: Sequence[bytes], first: int) -> dict[int, dict[str, Any]]:
-    """The feed of those records that the compiled decoder takes, by their lines."""
-    keys = table.primary_key
-    form = plain_format(table, keys, options)
-    assert form is not None
-    reader, found = PlainReader(form=form), dict[int, dict[str, Any]]()
-    for begin in range(0, len(lines), 1000):  # several batches, so that nothing of one is left in the next
-        some = lines[begin : begin + 1000]
-        data = np.frombuffer(b"\n".join(some), np.uint8)
-        ends = np.cumsum([len(line) + 1 for line in some]) - 1
-        starts = ends - [len(line) for line in some]
-        rows, plain = reader.read(data, starts, ends, np.arange(begin, begin + len(some)), first)
-        assert rows.num_rows == plain.sum()
-        order = [part.name for part in open_format(options.name).spec.order]
-        for row in rows.to_pylist():
-            found[row["line"]] = _as_feed(row, table, keys, order)
-    return found
-
-
-def _as_feed(row: dict[str, Any], table: TableSchema, keys: tuple[str, ...], order: list[str]) -> dict[str, Any]:
-    deleted = row["operation"] == ord("d")
-    return {
-        "kind": "change",
-        "op": chr(row["operation"]),
-        "table": {"schema": table.table.schema, "name": table.table.name},
-        "key": {name: row[f"k{index}"] for index, name in enumerate(keys)},
-        "previous_key": None,
-        "after": None if deleted else {name: row[f"c{index}"] for index, name in enumerate(table.names)},
-        "present": [] if deleted else [*table.names],
-        "nulled": [],
-        "unmapped": [],
-        "position": {name: row[f"p{index}"] for index, name in enumerate(order)},
-        "source_time": row["moment"],
-        "line": row["line"],
-    }
-
-
-def differences(
-    exact: dict[int, list[dict[str, Any]]], plain: dict[int, dict[str, Any]], *, named: bool = True
-) -> Iterator[tuple[int, Any, Any]]:
-    """Lines that the compiled decoder reads otherwise than the exact way; numbers are compared by their text, which tells 0.0 from -0.0."""
-    for line, row in plain.items():
-        other = [dict(one) for one in exact.get(line, [])]
-        for one in other:
-            if one["table"] == {"schema": None, "name": None} and not named:
-                one["table"] = row["table"]
-            if one["source_time"] is not None:
-                one["source_time"] = (one["source_time"] - _EPOCH) // timedelta(microseconds=1)
-        if [repr(one) for one in other] != [repr(row)]:
-            yield line, row, other

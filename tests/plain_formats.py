@@ -1,4 +1,4 @@
-"""Records of the other formats that the compiled decoder reads: the events of `plain_events`, as other tools write them."""
+"""Random records of the other formats: the events of `plain_events`, as other tools write them."""
 
 import json
 from collections.abc import Callable
@@ -121,7 +121,7 @@ _AS_TEXT: Final[dict[str, tuple[str, ...]]] = {
     "bits": ("3", "513", '"7"'),
     "flag": ("true", "false", "1", "0", '"1"'),
 }
-_STRANGE: Final = (
+STRANGE: Final = (
     *('"2024-02-30"', '"0000-00-00"', '"2024-2-3"', '"2024-02-29T1:00:00"', '"0001-01-01 00:00:00"', '"9999-12-31 23:59:59.999999"'),
     *(
         '"1:02:03.004"',
@@ -144,7 +144,7 @@ class ToolRecords(Records):
 
     columns: ClassVar[dict[str, str]] = {**Records.columns, "labels": "set('gift','late')"}
     valid: ClassVar[dict[str, tuple[str, ...]]] = {**Records.valid, **_AS_TEXT, "labels": ("null",)}
-    tokens: ClassVar[tuple[str, ...]] = (*Records.tokens, *_STRANGE)
+    tokens: ClassVar[tuple[str, ...]] = (*Records.tokens, *STRANGE)
     extra: ClassVar[tuple[str, ...]] = ("sql", "gtid", "xid", "old", "data", "_tidb", "isDdl", "commit", "es", "__cdc_ops_end", "xoffset")
 
     def _old(self, images: dict[str, Any]) -> Any:
@@ -217,17 +217,13 @@ class FormatCase:
         format: The options.
         table: The table.
         records: Makes records for a seed.
-        named: True if records say of which table they are.
-        share: At least so much of the records is plain.
-        needs_offsets: True if records without an offset in Kafka are not.
+        share: At least so much of the records is changes that can be read.
     """
 
     format: FormatOptions
     table: TableSchema
     records: Callable[[int], Records]
-    named: bool = True
     share: float = 0.3
-    needs_offsets: bool = False
 
 
 def _options(name: str, settings: dict[str, str], *losses: str) -> FormatOptions:
@@ -250,22 +246,20 @@ _TOOL: Final = table_of(ToolRecords.columns, ("id", "code"))
 
 CASES: Final = {
     "debezium-mysql, decimals as text": FormatCase(
-        format=_options("debezium-mysql", TEXT_SETTINGS), table=TABLE, records=lambda seed: Records(seed, "string"), share=0.4
+        format=_options("debezium-mysql", TEXT_SETTINGS), table=TABLE, records=lambda seed: Records(seed, "string")
     ),
     "debezium-mysql, decimals as bytes": FormatCase(
-        format=_options("debezium-mysql", BYTES_SETTINGS), table=TABLE, records=lambda seed: Records(seed, "precise"), share=0.4
+        format=_options("debezium-mysql", BYTES_SETTINGS), table=TABLE, records=lambda seed: Records(seed, "precise")
     ),
     "debezium-postgres, decimals as text": FormatCase(
         format=_options("debezium-postgres", _POSTGRES_TEXT),
         table=_POSTGRES,
         records=lambda seed: PostgresRecords(seed, "string"),
-        share=0.2,
     ),
     "debezium-postgres, decimals as bytes": FormatCase(
         format=_options("debezium-postgres", _POSTGRES_BYTES),
         table=_POSTGRES,
         records=lambda seed: PostgresRecords(seed, "precise"),
-        share=0.2,
     ),
     "debezium-mysql-unwrapped": FormatCase(
         format=_options("debezium-mysql-unwrapped", _unskipped(TEXT_SETTINGS, _FLAT_MYSQL), "truncate=dropped"),
@@ -276,8 +270,6 @@ CASES: Final = {
         format=_options("debezium-postgres-unwrapped", _unskipped(_POSTGRES_TEXT, _FLAT_POSTGRES), "truncate=dropped"),
         table=_POSTGRES,
         records=FlatPostgresRecords,
-        named=False,
-        share=0.2,
     ),
     "maxwell": FormatCase(
         format=FormatOptions(name="maxwell", settings=_MAXWELL, accept_losses=("truncate=dropped", *_CUT), time_zone="+08:00"),
@@ -285,7 +277,7 @@ CASES: Final = {
         records=MaxwellRecords,
     ),
     "canal": FormatCase(
-        format=FormatOptions(name="canal", time_zone="UTC"), table=_TOOL, records=CanalRecords, share=0.25, needs_offsets=True
+        format=FormatOptions(name="canal", time_zone="UTC"), table=_TOOL, records=CanalRecords
     ),
-    "ticdc-canal": FormatCase(format=FormatOptions(name="ticdc-canal", time_zone="-03:30"), table=_TOOL, records=CanalRecords, share=0.25),
+    "ticdc-canal": FormatCase(format=FormatOptions(name="ticdc-canal", time_zone="-03:30"), table=_TOOL, records=CanalRecords),
 }
