@@ -276,8 +276,6 @@ CASES: Final = {
         table=_TOOL,
         records=MaxwellRecords,
     ),
-    "canal": FormatCase(
-        format=FormatOptions(name="canal", time_zone="UTC"), table=_TOOL, records=CanalRecords
-    ),
+    "canal": FormatCase(format=FormatOptions(name="canal", time_zone="UTC"), table=_TOOL, records=CanalRecords),
     "ticdc-canal": FormatCase(format=FormatOptions(name="ticdc-canal", time_zone="-03:30"), table=_TOOL, records=CanalRecords),
 }

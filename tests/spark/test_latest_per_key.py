@@ -1,21 +1,20 @@
-"""The fold in Spark comes to what the fold in plain Python comes to, and the worked example of a sales table to its four rows."""
+"""The fold of an event history in Spark comes to what the fold in plain Python comes to, and the worked example of a sales table to its four rows."""
 
 import json
 from dataclasses import replace
 from random import Random
 from typing import Any
 
-import pytest
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.fold import barrier, changes_per_key, latest_per_key, refuse_ties, speaks_of_part, without_nulls
-from cdc_ops.formats.registry import open_format
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.change_feed import RECORD_COLUMNS
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, RecordKind
 from cdc_ops.core.schema.tables import TableName, TableSchema
-from cdc_ops.errors import TiedEventsError
+from cdc_ops.events.parse import envelopes_of
+from cdc_ops.events.record import Record
+from cdc_ops.events.registry import open_format
+from cdc_ops.events.table import TableReader, is_of
+from cdc_ops.lake.history.event_fold import TIED, barrier, changes_per_key, latest_per_key, without_nulls
 from cdc_ops.testing.folding import Batch, Change, Outcome, fold
 from tests.histories import COLUMNS, history_of
 from tests.lake_case import schema
@@ -85,8 +84,6 @@ def test_where_each_update_speaks_of_all_columns_the_last_event_says_all(spark: 
     assert {one.op for one in whole} == set(EventOperation)
     inserts = [replace(one, values={"id": one.key[0], "a": 7}) for one in whole if one.op is EventOperation.CREATE]
     whole = [*inserts, *(one for one in whole if one.op is not EventOperation.CREATE)]  # an insert that leaves a column out says NULL
-    assert feed_of(spark, whole).where(speaks_of_part(SCHEMA)).isEmpty()
-    assert not feed_of(spark, history).where(speaks_of_part(SCHEMA)).isEmpty()
     assert folded_in_spark(feed_of(spark, whole), partial=False) == fold(whole)
 
 
@@ -115,15 +112,14 @@ def test_deletes_and_nulls_that_are_ignored_are_as_if_they_had_not_been_sent(spa
         assert row["whole"] or tuple(row["key"]) in named or len(row["present"]) == len(COLUMNS)
 
 
-def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(spark: SparkSession) -> None:
+def test_two_events_at_one_place_that_differ_are_told_and_duplicates_are_not(spark: SparkSession) -> None:
     one = Change(op=EventOperation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
     other = Change(op=EventOperation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 1})
     last = Change(op=EventOperation.CREATE, position=(9, 0), key=(2,), values={"id": 2, "a": 5, "b": 5})
     differs = Change(op=EventOperation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 2})
-    refuse_ties(latest_per_key(feed_of(spark, [one, one, other, last]), SCHEMA), SCHEMA)
-    tied = latest_per_key(feed_of(spark, [one, one, other, last, differs]), SCHEMA)
-    with pytest.raises(TiedEventsError, match=r'\{"id":2\} at '):
-        refuse_ties(tied, SCHEMA)
+    assert latest_per_key(feed_of(spark, [one, one, other, last]), SCHEMA).where(TIED).isEmpty()
+    tied = latest_per_key(feed_of(spark, [one, one, other, last, differs]), SCHEMA).where(TIED)
+    assert [tuple(row["key"]) for row in tied.collect()] == [(2,)]
 
 
 def test_records_that_are_bad_are_left_out_of_the_batch(spark: SparkSession) -> None:
@@ -162,11 +158,12 @@ def test_the_sales_table_of_the_worked_example_ends_with_its_four_rows(spark: Sp
         sales_record(8, "INSERT", None, sale(5, "2019-11-14", "Robert", "233.0")),
     ]
     options = FormatOptions(name="dts-json", time_zone="+08:00")
-    form = open_format(options.name)
-    names = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS)
+    form = open_format(options)
     # In any order: the number of the record decides.
-    raw = spark.createDataFrame([(text, "sales.json", line, None, None) for line, text in enumerate(reversed(records))], names)
-    feed = canonical_feed(form, records_of(form.envelopes(raw, options), SALES.table), SALES, ("id",), options)
+    raw = [Record(text.encode(), "sales.json", line) for line, text in enumerate(reversed(records))]
+    parts = [(record, envelope) for record in raw for envelope in envelopes_of(form, record) if is_of(envelope, SALES.table)]
+    changes = TableReader(form, SALES, ("id",)).read([record for record, _ in parts], [envelope for _, envelope in parts])
+    feed = spark.createDataFrame(changes.feed())
     latest = latest_per_key(feed, SALES)
     kept = latest.where("NOT deleted").selectExpr("row.*").orderBy("id").collect()
     assert [(row["id"], str(row["date"]), row["name"], row["sales"]) for row in kept] == [
