@@ -1,4 +1,4 @@
-"""The fold of an event history in Spark comes to what the fold in plain Python comes to, and the worked example of a sales table to its four rows."""
+"""The fold of an event history in Spark comes to what the fold in plain Python comes to; the sales table of the worked example has four rows."""
 
 import json
 from dataclasses import replace
