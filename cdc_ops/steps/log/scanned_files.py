@@ -127,6 +127,8 @@ class ScannedTable:
         wanted = {part.name for one in self.of(paths).values() for part in one.feed} if needed else set()
         filesystem, inner = open_filesystem(self.task.feed)
         _, target = open_filesystem(folder)
+        if needed:
+            make_folder(folder)
         for name in _sizes(self.task.feed):
             if name not in wanted:
                 filesystem.rm_file(f"{inner}/{name}")
@@ -134,7 +136,6 @@ class ScannedTable:
                 filesystem.mv(f"{inner}/{name}", f"{target}/{name}")
         if needed and not wanted:
             parts = Parts(folder, "feed", "")
-            make_folder(folder)
             parts.write(empty_feed(self.task))
 
 
