@@ -249,6 +249,11 @@ def test_two_events_at_one_place_are_tied_if_they_differ(second: dict[str, Any] 
     assert (folded.tied_count, list(folded.tied)) == (len(expected), expected)
 
 
+def test_different_operations_at_one_place_are_tied_even_if_their_rows_are_equal() -> None:
+    events = [event(op, 10, 1, row(1)) for op in (CREATE, UPDATE)]
+    assert fold_feed(ONE.feed(events), ONE.rules()).tied_count == 1
+
+
 def test_ties_below_a_later_whole_row_are_told_and_of_many_the_first_ones() -> None:
     def tied(key: int) -> list[Event]:
         return [
@@ -378,6 +383,8 @@ def test_numbers_of_positions_that_no_bigint_holds_become_two() -> None:
     in_order = place_order(places_of(positions, order)).numbers
     assert in_order is not None
     assert [numbers[index] for index in in_order] == sorted(numbers)
+    [head, tail] = places_of(pa.array([{"pos": Decimal(-(2**64))}], pa.struct([("pos", pa.decimal128(36, 0))])), order[:1])
+    assert (head.tolist(), tail.tolist()) == ([-1], [-(2**64) % 10**18])
     too_large = pa.array([{"pos": Decimal(10**38 - 1)}], pa.struct([("pos", pa.decimal128(38, 0))]))
     with pytest.raises(ValueError, match="more than 36 digits"):
         places_of(too_large, order[:1])
