@@ -1,4 +1,4 @@
-"""Whole runs of pipelines over archived binlogs, from the pipeline file to the ledger, by both decoders.
+"""Whole runs of pipelines over archived binlogs, from the pipeline file to the ledger.
 
     python -m benchmarks.binlog_runs [--rows 200000]
 
@@ -28,10 +28,9 @@ DECLARED: Final = {
     **{"quantity": "smallint", "weight": "double", "note": "varchar(200)", "express": "tinyint", "ordered_on": "date"},
     **{"created_at": "datetime", "updated_at": "datetime(6)"},
 }
-DECODERS: Final = ("exact", "auto")
 
 
-def one_run(spark: SparkSession, binlog: Path, tables: list[str], decoder: str) -> int:
+def one_run(spark: SparkSession, binlog: Path, tables: list[str]) -> int:
     """Feeds tables from one file; returns how many rows they have."""
     place = BENCH / "binlog_runs"
     shutil.rmtree(place, ignore_errors=True)
@@ -43,7 +42,7 @@ def one_run(spark: SparkSession, binlog: Path, tables: list[str], decoder: str) 
         "source": {"kind": "none", "dialect": "mysql", "tables": {f"{DATABASE}.{name}": DECLARED for name in tables}},
         "target": {"root": f"{place}/lake", "staging": f"{place}/staging"},
         "archive": {
-            **{"url": f"{place}/archive", "layout": "binlog", "format": "mysql-binlog", "min_file_age": "0s", "decoder": decoder},
+            **{"url": f"{place}/archive", "layout": "binlog", "format": "mysql-binlog", "min_file_age": "0s"},
         },
         "defaults": {"method": "log"},
         "tables": {f"{DATABASE}.{name}": None for name in tables},
@@ -62,23 +61,16 @@ def main() -> int:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = session("3g")
     spark.sparkContext.setLogLevel("ERROR")
-    rates: dict[tuple[str, str], Rate] = {}
+    rates: dict[str, Rate] = {}
     wanted = {"one": ["orders"], "twenty": [f"orders_{number}" for number in range(TABLES)]}
     wanted = {name: tables for name, tables in wanted.items() if name == (chosen.only or name)}
     for name, tables in wanted.items():
-        for decoder in DECODERS:
-            one_run(spark, small[name], tables, decoder)
-            title = f"{name} table{'s' * (name != 'one')}, decoder {decoder}"
-            rate = measured(title, lambda name=name, tables=tables, decoder=decoder: one_run(spark, made[name], tables, decoder), 2)  # type: ignore[misc]
-            assert rate.rows == chosen.rows, rate
-            rates[name, decoder] = rate
+        one_run(spark, small[name], tables)
+        rate = measured(f"{name} table{'s' * (name != 'one')}", lambda name=name, tables=tables: one_run(spark, made[name], tables), 2)  # type: ignore[misc]
+        assert rate.rows == chosen.rows, rate
+        rates[name] = rate
     spark.stop()
-    lines = []
-    for name in wanted:
-        exact, auto = (rates[name, decoder] for decoder in DECODERS)
-        lines.append(
-            f"{name}: exact / auto {exact.wall / auto.wall:.1f} by the wall, {exact.processor / auto.processor:.1f} in processor seconds"
-        )
+    lines = [f"{name}: {chosen.rows / rate.wall:,.0f} rows/s, {rate.processor:.1f} processor seconds" for name, rate in rates.items()]
     report(f"Whole runs over binlogs with {chosen.rows:,} rows of 12 columns", lines)
     return 0
 

@@ -1,17 +1,13 @@
 """Archived Debezium events into a Delta table's rows, beside Spark counting the same JSON files.
 
 Files of JSON lines, named as Kafka Connect's sink names them, of one partition; without schemas; five events a key: an insert, updates, and
-at the end of every tenth key a delete. Six things are timed, each in a process of its own:
+at the end of every tenth key a delete. Four things are timed, each in a process of its own:
 
     count   Spark counts the files: `spark.read.json(files).count()`
     bare    a job as one writes it by hand: the values by their types, the last event of each key, written as Delta; nothing is checked
-    lane    what `bare` does, with lines counted and numbered, and each value read exactly or its record refused: by the compiled decoder,
-            whose workers write the table's files
-    fold    the same by Spark's expressions, written by Spark
-    run     a whole run of a pipeline: listing, proof of completeness, events landed, looked at and folded, MERGE, ledger
-    exact   the same with `decoder: exact`
-
-The decoder's machine code is on disk before anything is timed.
+    states  what `bare` does, with lines counted and numbered, and each value read exactly or its record refused: tasks read the files, fold
+            what they hold and write the table's files
+    run     a whole run of a pipeline: listing, proof of completeness, events landed and folded, MERGE, ledger
 """
 
 import argparse
@@ -20,18 +16,10 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.feed.fold import latest_per_key
-from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
-from cdc_ops.formats.registry import open_format
-from cdc_ops.steps.log.plain.file_scan import FileTask, ScanTask
-from cdc_ops.steps.log.plain.lane import PlainEvents
-from cdc_ops.steps.log.plain.opening import buckets_of, scanned
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks._harness import BENCH, LOCAL, ROOT, Measured, Series, report, run
@@ -43,23 +31,25 @@ from cdc_ops.core.operation.log_batch import LOG_COLUMNS, PRESENT
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.decode import warm_up
+from cdc_ops.events.fold import FoldRules
+from cdc_ops.events.registry import spec_of
+from cdc_ops.events.scan.request import FileTask, TableTask
 from cdc_ops.lake.data_files.commit import commit_files
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session
-from cdc_ops.lake.table.create import ensure_table, indexed_columns
+from cdc_ops.lake.table.create import ensure_table
+from cdc_ops.steps.log.folded_rows import FoldTask, LandedBucket, fold_buckets
+from cdc_ops.steps.log.scanned_files import ScannedTable, buckets_of, scan_tables
 from tests.lake_case import Case
 
 PARTS: Final = {
     "count": "spark.read.json(files).count()",
     "bare": "by hand, nothing checked",
-    "lane": "files -> last states in Delta",
-    "fold": "the same by expressions",
+    "states": "files -> last states in Delta",
     "run": "whole run of a pipeline",
-    "exact": "the same by expressions",
 }
 CHECK: Final = "check"
-"""What looks at the lane's table, unmeasured."""
+"""What looks at the table of `states`, unmeasured."""
 PER_KEY: Final = 5
 FILE_BYTES: Final = 75_000_000
 EVENT_BYTES: Final = 830
@@ -148,89 +138,70 @@ def ensure_files(folder: Path, events: int) -> None:
     spark.stop()
 
 
-def record_files(folder: Path) -> list[RecordFile]:
+def file_tasks(folder: Path) -> list[FileTask]:
     found = []
     for path in sorted(folder.glob("partition=0/*.json")):
         start = int(path.stem.rpartition("+")[2])
-        found.append(RecordFile(path=path.name, uri=str(path), size=path.stat().st_size, partition=0, start_offset=start))
+        found.append(FileTask(path=f"partition=0/{path.name}", size=path.stat().st_size, partition=0, start_offset=start))
     return found
 
 
+def paths(folder: Path) -> list[str]:
+    return [str(path) for path in sorted(folder.glob("partition=0/*.json"))]
+
+
 def count_json(spark: SparkSession, folder: Path) -> int:
-    return spark.read.json([file.uri for file in record_files(folder)]).count()
+    return spark.read.json(paths(folder)).count()
 
 
-def last_states(spark: SparkSession, folder: Path, chosen: FormatOptions = CHOSEN) -> DataFrame:
-    """Returns the last state of each key; the files' lines are counted first.
-
-    That there is no TRUNCATE, and no update of a part of the columns, is what a run knows from its look at the landed feed.
-    """
-    files, table = record_files(folder), schema()
-    counts = count_lines(spark, files)
-    for file, following in zip(counts.files, counts.files[1:], strict=False):
-        assert file.end_offset == following.start_offset, file
-    form = open_format(chosen.name)
-    envelopes = records_of(form.envelopes(read_records(spark, files, counts), chosen), table.table)
-    feed = canonical_feed(form, envelopes, table, table.primary_key, chosen, before=False)
-    return latest_per_key(feed, table, truncated=False, partial=False)
-
-
-def read_by_lane(spark: SparkSession, folder: Path, chosen: FormatOptions = CHOSEN) -> PlainEvents:
-    """Reads the files by the compiled decoder, which takes all of these events."""
-    files, table, form = record_files(folder), schema(), open_format(chosen.name)
-    size, place = sum(file.size for file in files), folder.with_suffix(".plain")
+def scanned(spark: SparkSession, folder: Path, chosen: FormatOptions = CHOSEN) -> ScannedTable:
+    """Reads the files by tasks, and checks that none is missing."""
+    files, table, place = file_tasks(folder), schema(), folder.with_suffix(".changes")
     shutil.rmtree(place, ignore_errors=True)
-    task = ScanTask(
+    task = TableTask(
         url=str(folder),
         options=(),
         format=chosen,
         schema=table,
         keys=table.primary_key,
-        folder=str(place),
-        buckets=buckets_of(size),
-        early=True,
+        changes=str(place / "changes"),
+        feed=str(place / "feed"),
+        buckets=buckets_of(sum(file.size for file in files)),
     )
-    asked = [FileTask(path=f"partition=0/{file.path}", size=file.size, start_offset=file.start_offset or 0) for file in files]
-    [read] = scanned(spark, (task,), [asked], print)
-    found = PlainEvents(spark=spark, task=task, spec=form.spec, scans=read)
-    scans = [found.scans[file.path] for file in asked]
-    for file, scan, following in zip(asked, scans, asked[1:], strict=False):
-        assert file.start_offset + scan.lines == following.start_offset, file
-    assert not found.marked(found.scans)
+    [found] = scan_tables(spark, (task,), [files])
+    for file, following in zip(files, files[1:], strict=False):
+        assert (file.start_offset or 0) + found.facts[file.path].lines == following.start_offset, file
+    assert not any(facts.found.bad for facts in found.facts.values())
     return found
 
 
-def lane_operation(folder: Path) -> Operation:
-    """Returns the operation whose table the lane fills."""
+def operation_of(folder: Path) -> Operation:
+    """Returns the operation whose table is filled."""
     return Case(root=str(folder.with_suffix(".lake"))).operation(1, ApplyMode.APPEND, schema=schema().extended(LOG_COLUMNS))
 
 
-def lane(spark: SparkSession, folder: Path, events: int) -> None:
-    """Has the decoder's workers write the last states as data files of a table, and commits them; `check_lane` looks at them."""
+def landed(spark: SparkSession, found: ScannedTable, place: str) -> list[LandedBucket]:
+    """Has tasks fold what was read, and write it."""
+    rules = FoldRules(schema=schema(), keys=schema().primary_key, order=spec_of(found.task.format).order)
+    task = FoldTask(rules=rules, changes=found.task.changes, folder=place, codec="snappy")
+    return fold_buckets(spark, task, [part for facts in found.facts.values() for part in facts.found.changes])
+
+
+def states(spark: SparkSession, folder: Path, events: int) -> None:
+    """Has tasks write the last states as data files of a table, and commits them; `check_states` looks at them."""
     shutil.rmtree(folder.with_suffix(".lake"), ignore_errors=True)
-    found, operation = read_by_lane(spark, folder), lane_operation(folder)
+    found, operation = scanned(spark, folder), operation_of(folder)
     ensure_table(spark, operation)
-    answers = found.land(found.scans, operation.target.path, "snappy", tuple(indexed_columns(operation)))
-    assert not any(answer.tied or answer.failure for answer in answers), answers
+    answers = landed(spark, found, operation.target.path)
+    assert not any(answer.tied for answer in answers), answers
     assert commit_files(spark, operation, [answer.file for answer in answers if answer.file], "{}") is not None
 
 
-def check_lane(spark: SparkSession, folder: Path, events: int) -> None:
-    """Checks what the lane has written: in a process of its own, which is not measured."""
-    table, keys = spark.read.format("delta").load(lane_operation(folder).target.path), events // PER_KEY
+def check_states(spark: SparkSession, folder: Path, events: int) -> None:
+    """Checks what was written: in a process of its own, which is not measured."""
+    table, keys = spark.read.format("delta").load(operation_of(folder).target.path), events // PER_KEY
     seen = tuple(table.agg(F.count("*"), F.count_if(DELETE_MARK), F.count(PRESENT), F.count_distinct("id")).collect()[0])
     assert seen == (keys, (keys + 9) // 10, 0, keys), seen
-
-
-def fold(spark: SparkSession, folder: Path, events: int) -> None:
-    """Writes the last states and checks them."""
-    lake = folder.with_suffix(".lake")
-    shutil.rmtree(lake, ignore_errors=True)
-    latest = last_states(spark, folder)
-    latest.select("row.*", "key", "deleted", "whole", "present", "position", "tied").write.format("delta").save(str(lake))
-    found = spark.read.format("delta").load(str(lake)).agg(F.count("*"), F.count_if("deleted"), F.count_if("tied"), F.count_if("whole"))
-    keys = events // PER_KEY
-    assert tuple(found.collect()[0]) == (keys, (keys + 9) // 10, 0, keys), found.collect()
 
 
 _BARE: Final = """op string, before struct<id: bigint>,
@@ -247,9 +218,7 @@ def bare(spark: SparkSession, folder: Path, events: int) -> None:
     """Writes the last states with as little as Spark can do it with, and checks how many there are."""
     lake = folder.with_suffix(".bare")
     shutil.rmtree(lake, ignore_errors=True)
-    read = (
-        spark.read.schema(_BARE).json([file.uri for file in record_files(folder)]).where("source.db = 'shop' AND source.table = 'orders'")
-    )
+    read = spark.read.schema(_BARE).json(paths(folder)).where("source.db = 'shop' AND source.table = 'orders'")
     key = F.coalesce("after.id", "before.id").alias("id")
     place = F.struct(F.regexp_extract("source.file", r"(\d+)$", 1).cast("bigint").alias("file_no"), "source.pos", "source.row")
     changes = read.select(key, place.alias("position"), F.struct("op", F.expr(_BARE_ROW).alias("row")).alias("event"))
@@ -258,7 +227,7 @@ def bare(spark: SparkSession, folder: Path, events: int) -> None:
     assert spark.read.format("delta").load(str(lake)).count() == events // PER_KEY
 
 
-def whole_run(spark: SparkSession, folder: Path, events: int, decoder: str = "auto") -> None:
+def whole_run(spark: SparkSession, folder: Path, events: int) -> None:
     """Feeds a table from the files as `cdc-ops run` does, from the pipeline file to the ledger, and checks how many rows it has."""
     place = folder.with_suffix(".run")
     shutil.rmtree(place, ignore_errors=True)
@@ -274,7 +243,6 @@ def whole_run(spark: SparkSession, folder: Path, events: int, decoder: str = "au
             "settings": dict(CHOSEN.settings),
             "accept_losses": [*CHOSEN.accept_losses],
             "min_file_age": "0s",
-            "decoder": decoder,
         },
         "defaults": {"method": "log"},
         "tables": {"shop.orders": None},
@@ -294,11 +262,9 @@ def work(part: str, folder: Path, events: int, memory: str) -> None:
     else:
         parts: dict[str, Callable[[SparkSession, Path, int], None]] = {
             "bare": bare,
-            "fold": fold,
-            "lane": lane,
-            CHECK: check_lane,
+            "states": states,
+            CHECK: check_states,
             "run": whole_run,
-            "exact": partial(whole_run, decoder="exact"),
         }
         parts[part](spark, folder, events)
     print(f"{time.monotonic() - begun:.2f}")
@@ -323,17 +289,16 @@ def main() -> None:
         return
     BENCH.mkdir(parents=True, exist_ok=True)
     ensure_files(folder, options.events)
-    warm_up()
     series = {name: Series(title) for name, title in PARTS.items() if name in ("count", *options.only)}
     inner: dict[str, list[float]] = {name: [] for name in series}
     for _ in range(options.rounds):
         for name, one in series.items():
             measured = _process(name, options)
-            if name == "lane":
+            if name == "states":
                 _process(CHECK, options)
             one.add(measured)
             inner[name].append(float(measured.output.split()[-1]))
-    size = sum(file.size for file in record_files(folder))
+    size = sum(file.size for file in file_tasks(folder))
     best = {name: min(seconds) for name, seconds in inner.items()}
     lines = [
         f"{name}: {seconds:.1f} s, {seconds / best['count']:.2f} times the count, {options.events / seconds:,.0f} events/s,"
@@ -341,7 +306,7 @@ def main() -> None:
         f" processor {series[name].processor / series['count'].processor:.2f} times the count's"
         for name, seconds in best.items()
     ]
-    title = f"{options.events:,} events of {options.events // PER_KEY:,} keys, {size / 1e6:,.0f} MB in {len(record_files(folder))} files"
+    title = f"{options.events:,} events of {options.events // PER_KEY:,} keys, {size / 1e6:,.0f} MB in {len(file_tasks(folder))} files"
     report(title, (*(one.line() for one in series.values()), *lines))
 
 

@@ -161,6 +161,17 @@ def _landed(spark: SparkSession, operation: Operation, landing: Landing, task: F
     if operation.apply.delete_where and operation.apply.stored_as.ignores_deletes:
         rows = _without_deleted(spark, landing.scanned, parts, operation.apply.delete_where)
         return _answers(rows.mapInArrow(partial(land_partition, task=task), "landed string"))
+    return fold_buckets(spark, task, parts)
+
+
+def fold_buckets(spark: SparkSession, task: FoldTask, parts: Sequence[Part]) -> list[LandedBucket]:
+    """Folds changes, bucket by bucket, and writes what they come to.
+
+    Args:
+        spark: The session.
+        task: What is the same for all buckets.
+        parts: The files with the changes.
+    """
     buckets = _buckets(parts)
     if sum(part.size for part in parts) <= _HERE or why_not(spark):
         return [land_bucket(task, bucket) for bucket in buckets]

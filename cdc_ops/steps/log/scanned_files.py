@@ -155,14 +155,27 @@ def scan_files(spark: SparkSession, requests: Sequence[ScanRequest]) -> list[Sca
     for one in requests:
         check_format(spec_of(one.log.archive.format_options), one.log.archive.format_options, one.operation.full_schema, _keys(one))
     tasks = tuple(_task(one) for one in requests)
+    return scan_tables(spark, tasks, [file_tasks(one.log, number) for number, one in enumerate(requests)], requests[0].say)
+
+
+def scan_tables(
+    spark: SparkSession, tasks: tuple[TableTask, ...], wanted: Sequence[Sequence[FileTask]], say: Callable[[str], None] = nobody
+) -> list[ScannedTable]:
+    """Reads files, each once, for all tables that want them.
+
+    Args:
+        spark: The session.
+        tasks: What is wanted of each table.
+        wanted: The files of each table, in the order of the tasks.
+        say: Receives a line if executors cannot read them.
+    """
     for task in tasks:
         make_folder(task.changes)
         make_folder(task.feed)
-    wanted = [file_tasks(one.log, number) for number, one in enumerate(requests)]
     by_path: dict[str, list[FileTask]] = {}
     for file in (file for files in wanted for file in files if file.size):
         by_path.setdefault(file.path, []).append(file)
-    found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()], requests[0].say)
+    found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()], say)
     _raise_failure(found)
     check_sequence(facts.binlog for facts in {one.path: one for one in found}.values() if facts.binlog is not None)
     scanned = [ScannedTable(task=task, facts={one.path: one for one in found if one.table == number}) for number, task in enumerate(tasks)]
