@@ -16,6 +16,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -169,7 +170,7 @@ def scanned(spark: SparkSession, folder: Path, chosen: FormatOptions = CHOSEN) -
         buckets=buckets_of(sum(file.size for file in files)),
     )
     [found] = scan_tables(spark, (task,), [files])
-    for file, following in zip(files, files[1:], strict=False):
+    for file, following in pairwise(files):
         assert (file.start_offset or 0) + found.facts[file.path].lines == following.start_offset, file
     assert not any(facts.found.bad for facts in found.facts.values())
     return found
