@@ -11,9 +11,14 @@ from functools import cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, is_instant, logical_type_of, trims_fractions
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events import bulk
+from cdc_ops.events.bulk import quick
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -30,6 +35,7 @@ _DAY: Final = 86_400_000_000
 _CYCLE: Final = 146_097
 """Days of 400 years, after which the calendar repeats itself."""
 _LARGEST: Final = 2**63 - 1
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
 _MOST_MINUTES: Final = 18 * 60
 """The largest offset of a zone."""
 
@@ -47,6 +53,9 @@ def date(text: str) -> Any:
     except ValueError:
         days = _days(int(text[:4]), int(text[5:7]), int(text[8:10]))
         return UNSTORABLE if days is None else days
+
+
+quick(date, lambda data: bulk.days(bulk.matching(_DATE.pattern)(data).cast(pa.date32())))
 
 
 def _days(year: int, month: int, day: int) -> int | None:
@@ -67,6 +76,13 @@ def wall_clock(text: str) -> Any:
     except ValueError:
         return _of_year_0(text)
     return passed.days * _DAY + passed.seconds * 1_000_000 + passed.microseconds
+
+
+def _wall_clocks(data: bytes) -> pa.Array:
+    return bulk.moments(bulk.matching(_DATE_TIME.pattern)(data).cast(pa.timestamp("us")))
+
+
+quick(wall_clock, _wall_clocks)
 
 
 def _of_year_0(text: str) -> Any:
@@ -114,7 +130,7 @@ def _at_offset(offset: int) -> Read:
         local = wall_clock(text)
         return local - offset if local.__class__ is int else local
 
-    return read
+    return quick(read, lambda data: pc.subtract(_wall_clocks(data).cast(pa.int64()), offset).view(_INSTANT))
 
 
 @cache
@@ -152,6 +168,14 @@ def zoned_instant(text: str) -> Any:
     local = days * _DAY + ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((found[7] or "").ljust(6, "0")[:6])
     micros = local + minutes * 60_000_000 if found[8] == "-" else local - minutes * 60_000_000
     return micros if -_LARGEST <= micros <= _LARGEST else UNREADABLE
+
+
+def instants_in_utc(data: bytes) -> pa.Array:
+    """Reads many instants that end with `Z`."""
+    return bulk.moments(bulk.matching(f"{_DATE_TIME.pattern}Z")(data).cast(_INSTANT), "UTC")
+
+
+quick(zoned_instant, instants_in_utc)
 
 
 def moment_of_micros(column: Column) -> Callable[[int], Any]:
@@ -195,14 +219,14 @@ def printed_moment(column: Column) -> Callable[[str], str]:
     So no text has two forms. What is none, and what has a zone, stays as it is.
     """
     if DeclaredType.parse(column.source_type).base == "date":
-        return lambda text: text
+        return quick(lambda text: text, bulk.texts)
     fraction = _fraction(column)
 
     def printed(text: str) -> str:
         found = _PRINTED.fullmatch(text)
         return text if found is None else found[1] + fraction((found[2] or "").ljust(6, "0"))
 
-    return printed
+    return quick(printed, bulk.matching(f"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}{_printed_fraction(column)}"))
 
 
 def kept_moment(column: Column, zone: str) -> Callable[[str], str]:
@@ -234,7 +258,20 @@ def time(column: Column) -> Read:
         sign, hours, minutes, seconds, part = found.groups("")
         return f"{sign}{hours.rjust(2, '0')}:{minutes}:{seconds}{fraction(part.ljust(6, '0'))}"
 
-    return read
+    return quick(read, bulk.matching(f"-?[0-9]{{2,3}}:[0-9]{{2}}:[0-9]{{2}}{_printed_fraction(column)}"))
+
+
+def times_of_micros(column: Column) -> Callable[[pa.Array], pa.Array]:
+    """The same as `time_of_micros` for many, all of one day."""
+    trims, length = trims_fractions(column), fraction_digits(column)
+
+    def printed(micros: pa.Array) -> pa.Array:
+        found = bulk.within(micros, 0, _DAY - 1).view(pa.time64("us")).cast(pa.string())
+        if trims:
+            return pc.utf8_rtrim(pc.utf8_rtrim(found, "0"), ".")
+        return pc.utf8_slice_codeunits(found, 0, 8 + (length and length + 1))
+
+    return printed
 
 
 def time_of_micros(column: Column) -> Callable[[int], str]:
@@ -255,3 +292,11 @@ def _fraction(column: Column) -> Callable[[str], str]:
         return lambda six: f".{kept}" if (kept := six.rstrip("0")) else ""
     digits = fraction_digits(column)
     return (lambda six: f".{six[:digits]}") if digits else lambda _: ""
+
+
+def _printed_fraction(column: Column) -> str:
+    """Returns a pattern of the digits of a second that the source prints: a text with them is printed as it is."""
+    if trims_fractions(column):
+        return r"(?:\.[0-9]{0,5}[1-9])?"
+    digits = fraction_digits(column)
+    return rf"\.[0-9]{{{digits}}}" if digits else ""

@@ -4,8 +4,12 @@ import binascii
 import re
 from typing import Any, Final
 
+import pyarrow as pa
+
 from cdc_ops.core.schema.logical_types import byte_length
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events import bulk
+from cdc_ops.events.bulk import bulk_of, quick
 from cdc_ops.events.format import UNREADABLE, Read
 
 _PLAIN: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
@@ -26,7 +30,12 @@ def padded(column: Column, read: Read) -> Read:
         found = read(text)
         return found.ljust(length, b"\0") if found.__class__ is bytes else found
 
-    return filled
+    every = bulk_of(read)
+    return filled if every is None else quick(filled, lambda data: _filled(every(data), length))
+
+
+def _filled(found: pa.Array, length: int) -> pa.Array:
+    return pa.array([None if one is None else one.ljust(length, b"\0") for one in found.to_pylist()], pa.binary())
 
 
 def base64(column: Column) -> Read:
@@ -55,6 +64,9 @@ def from_base64(text: str) -> Any:
     if missing == 3 or len(found[2]) not in (0, missing):
         return UNREADABLE
     return binascii.a2b_base64(digits + "=" * missing)
+
+
+quick(from_base64, bulk.octets)
 
 
 def from_hexadecimal(text: str) -> Any:

@@ -22,7 +22,7 @@ _OPERATIONS: Final = frozenset(str(operation) for operation in EventOperation)
 _WITH_ROW: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)
 _SHOWN: Final = 40
 """Characters of a value that a reason shows."""
-_NULL: Final = b"null"
+_ENCODER: Final = msgspec.json.Encoder()
 _NOTHING: Final[Image] = {}
 
 
@@ -61,7 +61,9 @@ class TableReader:
         Raises:
             ValueTooLargeError: a column does not hold a value, and can be widened.
         """
-        before, after = _Side("before", envelopes, self._before), _Side("after", envelopes, self._after)
+        before, after = (
+            _Side(name, envelopes, readers, self.types.columns) for name, readers in (("before", self._before), ("after", self._after))
+        )
         before.keys, after.keys = (side.key(self.types.key_indexes) for side in (before, after))
         batch = self._empty(records, envelopes)
         for index, envelope in enumerate(envelopes):
@@ -190,10 +192,12 @@ class _Side:
         name: `before` or `after`.
         envelopes: The events.
         readers: The columns that are read.
+        stored: The types of all columns.
     """
 
-    def __init__(self, name: str, envelopes: Sequence[Envelope], readers: Sequence[_ColumnReader]) -> None:
+    def __init__(self, name: str, envelopes: Sequence[Envelope], readers: Sequence[_ColumnReader], stored: Sequence[pa.DataType]) -> None:
         self.name = name
+        self._stored = stored
         self.keys: list[Key | None] = []
         """The key of each row, None where a part is missing."""
         self.problems: dict[int, list[str]] = {}
@@ -219,9 +223,10 @@ class _Side:
         if bulk is None:
             return None
         try:
-            return bulk(b"[" + b",".join([image.get(name, _NULL) for image in rows]) + b"]")  # type: ignore[misc]
-        except (ValueError, TypeError):  # not plain, or not cells of JSON
+            found = bulk(_ENCODER.encode([image.get(name) for image in rows]))
+        except ValueError:  # not plain
             return None
+        return found if len(found) == len(rows) and found.type == self._stored[reader.index] else None
 
     def _read(self, reader: _ColumnReader, changes: Sequence[tuple[int, Image, Envelope]], count: int) -> list[Any]:
         values: list[Any] = [None] * count

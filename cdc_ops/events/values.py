@@ -15,13 +15,16 @@ from struct import Struct
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.core.schema.unsigned_bigints import LARGEST, WIDE, is_narrow, too_large
-from cdc_ops.events import moments
-from cdc_ops.events.format import UNREADABLE, Read
+from cdc_ops.events import bulk, moments
+from cdc_ops.events.bulk import quick
+from cdc_ops.events.format import UNREADABLE, Bulk, Read
 
 _BLANKS: Final = "".join(map(chr, (*range(33), 127)))
 """Stand around a whole number, `true` or `false` without being a part of it: blanks and control characters."""
@@ -46,6 +49,8 @@ _RANGES: Final = {"tinyint": 2**7, "smallint": 2**15, "int": 2**31, "bigint": 2*
 _LONGEST: Final = 4000
 """Python refuses to read more digits as a number."""
 _TWO_TO_64: Final = 2**64
+_PLAIN_INTEGER: Final = "-?[0-9]{1,18}"
+_PLAIN_FLOAT: Final = r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?"
 _BITS: Final = Struct("<d")
 
 
@@ -81,9 +86,22 @@ def as_it_is(text: str) -> str:
     return text
 
 
+quick(as_it_is, bulk.texts)
+
+
 def unpadded(text: str) -> str:
     """Returns a text without the blanks to which `character(n)` is filled up."""
     return text.rstrip(" ")
+
+
+quick(unpadded, lambda data: pc.utf8_rtrim(bulk.texts(data), " "))
+
+
+def _integers(data: bytes) -> pa.Array:
+    return bulk.digits(_PLAIN_INTEGER)(data).cast(pa.int64())
+
+
+_numbers: Final = bulk.first_of(bulk.integers, _integers)
 
 
 def integer(column: Column) -> Read:
@@ -93,7 +111,7 @@ def integer(column: Column) -> Read:
     """
     kind = DeclaredType.parse(column.delta_type).base
     if kind in _RANGES:
-        return _with_words(whole_number(kind))
+        return quick(_with_words(whole_number(kind)), _stored_integers(column))
     exact = whole_number("bigint") if DeclaredType.parse(column.source_type).base == "bigint" else decimal(column)
     read = _with_words(lambda text: exact(text.strip(_SPACES)))
 
@@ -101,7 +119,11 @@ def integer(column: Column) -> Read:
         found = read(text)
         return Decimal(found) if found.__class__ is int else found
 
-    return stored
+    return quick(stored, _stored_integers(column))
+
+
+def _stored_integers(column: Column) -> Bulk:
+    return bulk.stored_as(column, bulk.first_of(bulk.integers, bulk.bits, _integers))
 
 
 def whole_number(kind: str) -> Read:
@@ -149,7 +171,7 @@ def unsigned_bigint(column: Column) -> Read:
             raise ValueTooLargeError(failure)
         return whole
 
-    return read
+    return quick(read, bulk.stored_as(column, lambda data: bulk.within(_numbers(data), 0, LARGEST)))
 
 
 def decimal(column: Column) -> Read:
@@ -177,7 +199,9 @@ def decimal(column: Column) -> Read:
             return UNREADABLE
         return number if number else abs(number)  # no decimal is -0
 
-    return read
+    before = f"[0-9]{{1,{precision - scale}}}" if precision > scale else "0"
+    plain = bulk.digits(rf"-?{before}(?:\.[0-9]{{1,{scale}}})?" if scale else f"-?{before}")
+    return quick(read, bulk.stored_as(column, plain))
 
 
 def floating(column: Column) -> Read:
@@ -185,12 +209,21 @@ def floating(column: Column) -> Read:
     return _float32 if column.delta_type.strip().lower() == "float" else _float64
 
 
+_floats: Final = bulk.first_of(bulk.floats, lambda data: bulk.matching(_PLAIN_FLOAT)(data).cast(pa.float64()))
+
+
 def _float64(text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else _odd_float(text, float)
 
 
+quick(_float64, _floats)
+
+
 def _float32(text: str) -> Any:
     return _nearest_float32(text) if _FLOAT.fullmatch(text) else _odd_float(text, _nearest_float32)
+
+
+quick(_float32, lambda data: bulk.float32(_floats(data)))
 
 
 def _odd_float(text: str, read: Callable[[str], float]) -> Any:
@@ -238,3 +271,6 @@ def boolean(text: str) -> Any:
     """Reads `true`, `t`, `yes`, `y`, `1` and their contraries, in any case."""
     found = _BOOLEANS.get(text)
     return found if found is not None else _BOOLEANS.get(text.strip(_BLANKS).lower(), UNREADABLE)
+
+
+quick(boolean, bulk.first_of(bulk.booleans, bulk.ones, lambda data: bulk.matching("[01]")(data).cast(pa.int64()).cast(pa.bool_())))

@@ -18,6 +18,7 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import UNREADABLE, Format, Reader
 from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.octets import base64, from_base64
@@ -91,7 +92,7 @@ class MySqlBinlog:
         declared = DeclaredType.parse(column.source_type).base
         match logical_type_of(column):
             case LogicalType.BINARY | LogicalType.GEOMETRY | LogicalType.VECTOR:
-                return Reader(read=base64(column))
+                return reader_of(base64(column))
             case LogicalType.UUID:
                 return Reader(read=_uuid)
             case LogicalType.TEXT if declared == "inet4":
@@ -99,7 +100,7 @@ class MySqlBinlog:
             case LogicalType.TEXT if declared == "inet6":
                 return Reader(read=lambda _: UNREADABLE)  # its text has rules of its own: such a record is bad, and never wrong
             case _:
-                return Reader(read=from_text(column, "UTC"))
+                return reader_of(from_text(column, "UTC"))
 
 
 def _uuid(text: str) -> Any:

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, labels_of, logical_type_of
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events import bulk
+from cdc_ops.events.bulk import quick, reader_of
 from cdc_ops.events.format import UNREADABLE, Format, Read, Reader
 from cdc_ops.events.images import completed
 from cdc_ops.events.json_text import image_of, text_of
@@ -102,11 +105,11 @@ class CanalJson:
         """See `Format`."""
         match logical_type_of(column):
             case LogicalType.BINARY:
-                return Reader(read=padded(column, _latin1))
+                return reader_of(padded(column, _latin1))
             case LogicalType.ENUM | LogicalType.SET:
-                return Reader(read=_of_labels(column))
+                return reader_of(_of_labels(column))
             case _:
-                return Reader(read=from_text(column, self.options.time_zone))
+                return reader_of(from_text(column, self.options.time_zone))
 
 
 def _is_cut(marks: _Marks | None) -> bool:
@@ -144,6 +147,13 @@ def _latin1(text: str) -> Any:
         return UNREADABLE
 
 
+def _all_latin1(data: bytes) -> pa.Array:
+    return pa.array([None if text is None else text.encode("latin-1") for text in bulk.texts(data).to_pylist()], pa.binary())
+
+
+quick(_latin1, _all_latin1)
+
+
 def _of_labels(column: Column) -> Read:
     """Returns what reads text made of the column's declared labels: some versions write their numbers instead."""
     labels = frozenset(("", *labels_of(column)))
@@ -152,7 +162,13 @@ def _of_labels(column: Column) -> Read:
     def read(text: str) -> Any:
         return text if text in labels or labels.issuperset(text.split(mark)) else UNREADABLE
 
-    return read
+    def read_all(data: bytes) -> pa.Array:
+        found = bulk.texts(data)
+        if not all(read(text) is text for text in found.unique().to_pylist() if text is not None):
+            raise ValueError("not made of labels")
+        return found
+
+    return quick(read, read_all)
 
 
 def canal(options: FormatOptions) -> Format:

@@ -23,6 +23,7 @@ from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.dms import BEFORE, CHANGE_SEQ, NONE, PREFIX, TIMESTAMP
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import Format, NoValue, Read, Reader
 from cdc_ops.events.images import completed, text_in
 from cdc_ops.events.json_text import members_of
@@ -115,8 +116,8 @@ class Dms:
     def reader(self, column: Column, kind: FieldType | None) -> Reader:
         """See `Format`."""
         if logical_type_of(column) is LogicalType.BINARY:
-            return Reader(read=base64(column))
-        return Reader(read=from_text(column, self.options.time_zone))
+            return reader_of(base64(column))
+        return reader_of(from_text(column, self.options.time_zone))
 
     def _images(self, row: Image) -> tuple[Image, Image | None]:
         """Returns the row, and the before image from the before-image columns."""

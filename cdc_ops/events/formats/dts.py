@@ -15,6 +15,7 @@ import msgspec
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import Format, Read, Reader
 from cdc_ops.events.formats.dts_avro import CONTROL, OPERATIONS, DtsAvro
 from cdc_ops.events.images import image_of_text
@@ -67,7 +68,7 @@ class DtsJson:
 
     def reader(self, column: Column, kind: FieldType | None) -> Reader:
         """See `Format`."""
-        return Reader(read=from_text(column, self.options.time_zone))
+        return reader_of(from_text(column, self.options.time_zone))
 
 
 def _fields(value: bytes) -> list[str | None]:

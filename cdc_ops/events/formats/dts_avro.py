@@ -19,6 +19,7 @@ from msgspec import Raw
 from cdc_ops.core.events.format_spec import EventOperation, FormatSpec, RecordKind
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import UNREADABLE, Read, Reader
 from cdc_ops.events.formats.dts_values import BYTES, CHARACTER, TEXT, Entry, Value, entry_of
 from cdc_ops.events.images import completed
@@ -117,11 +118,11 @@ class DtsAvro:
     def reader(self, column: Column, kind: FieldType | None) -> Reader:
         """See `Format`."""
         if logical_type_of(column) is LogicalType.BINARY:
-            return Reader(read=base64(column) if kind is not None and kind.type in (CHARACTER, BYTES) else _unreadable)
+            return reader_of(base64(column) if kind is not None and kind.type in (CHARACTER, BYTES) else _unreadable)
         if kind is None or (kind.type == CHARACTER and kind.name not in _UTF8):
             return Reader(read=_unreadable)
         read = from_text(column, "UTC")
-        return Reader(read=_of_characters(read) if kind.type == CHARACTER else read if kind.type == TEXT else _unreadable)
+        return reader_of(_of_characters(read) if kind.type == CHARACTER else read if kind.type == TEXT else _unreadable)
 
 
 def _unreadable(_: str) -> Any:

@@ -19,6 +19,7 @@ from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, Forma
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import Format, Read, Reader
 from cdc_ops.events.images import completed, image_of_values, text_in, without
 from cdc_ops.events.json_text import image_of, text_of
@@ -101,11 +102,11 @@ class GoldenGateJson:
         read = from_text(column, self.options.time_zone)
         match logical_type_of(column):
             case LogicalType.DATE:
-                return Reader(read=_after(_day, read))
+                return reader_of(_after(_day, read))
             case LogicalType.WALL_CLOCK | LogicalType.INSTANT | LogicalType.MOMENT_TEXT:
-                return Reader(read=_after(_moment, read))
+                return reader_of(_after(_moment, read))
             case _:
-                return Reader(read=read)
+                return reader_of(read)
 
 
 def _after(change: Callable[[str], str], read: Read) -> Read:

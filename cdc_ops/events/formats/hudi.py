@@ -17,6 +17,7 @@ from msgspec import Raw
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.images import image_of_values, without
 from cdc_ops.events.json_text import text_of
@@ -67,7 +68,7 @@ class HudiCdc:
 
     def reader(self, column: Column, kind: FieldType | None) -> Reader:
         """See `Format`."""
-        return Reader(read=from_text(column, self.options.time_zone))
+        return reader_of(from_text(column, self.options.time_zone))
 
 
 def _image(raw: Raw) -> Image | None:

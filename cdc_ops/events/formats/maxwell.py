@@ -19,6 +19,7 @@ from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, Forma
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import UNREADABLE, Format, Reader
 from cdc_ops.events.images import completed, image_of_values
 from cdc_ops.events.json_text import text_of
@@ -99,11 +100,11 @@ class Maxwell:
         """See `Format`."""
         match logical_type_of(column):
             case LogicalType.BINARY:
-                return Reader(read=base64(column))
+                return reader_of(base64(column))
             case LogicalType.SET:
                 return Reader(read=_labels)
             case _:
-                return Reader(read=from_text(column, self.options.time_zone))
+                return reader_of(from_text(column, self.options.time_zone))
 
 
 def _labels(text: str) -> Any:

@@ -3,12 +3,16 @@
 import re
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
 from cdc_ops.core.formats.debezium_losses import TIME_MODE
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, is_instant, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import moments, values
+from cdc_ops.events import bulk, moments, values
+from cdc_ops.events.bulk import bulk_of, quick
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, TIME, declared_name
 from cdc_ops.events.record import FieldType
@@ -53,14 +57,31 @@ def _micros_of(name: str, kind: str) -> Read:
     return _micros_of_nanos if name == f"{TIME}Nano{kind}" else lambda _: UNREADABLE
 
 
+quick(_whole_number, bulk.integers)
+
+
 def _micros_of_millis(text: str) -> Any:
     number = _whole_number(text)
     return number * 1000 if number.__class__ is int and abs(number) <= _LAST_MICRO // 1000 else UNREADABLE
 
 
+quick(_micros_of_millis, lambda data: pc.multiply_checked(bulk.integers(data), 1000))
+
+
 def _micros_of_nanos(text: str) -> Any:
     number = _whole_number(text)
     return number // 1000 if number.__class__ is int and number % 1000 == 0 else UNREADABLE
+
+
+def _whole_micros(data: bytes) -> pa.Array:
+    nanos = bulk.integers(data)
+    micros = pc.divide(nanos, 1000)
+    if pc.all(pc.equal(pc.multiply(micros, 1000), nanos)).as_py() is False:
+        raise ValueError("no whole number of microseconds")
+    return micros
+
+
+quick(_micros_of_nanos, _whole_micros)
 
 
 def _moment(column: Column, micros_of: Read) -> Read:
@@ -77,7 +98,10 @@ def _moment(column: Column, micros_of: Read) -> Read:
             return UNREADABLE
         return endless[micros] if micros in endless else stored(micros)
 
-    return read
+    every = bulk_of(micros_of)
+    if every is None or logical_type_of(column) is not LogicalType.WALL_CLOCK:
+        return read
+    return quick(read, lambda data: bulk.moments(every(data)))
 
 
 def _iso_moment(column: Column) -> Read:
@@ -107,7 +131,7 @@ def _day(column: Column, name: str) -> Read:
             return beyond
         return printed(day * _DAY).partition(" ")[0] if as_text else day
 
-    return read
+    return read if as_text else quick(read, bulk_of(number) if is_iso else lambda data: bulk.days(bulk.integers(data)))
 
 
 def _instant(column: Column) -> Read:
@@ -129,7 +153,15 @@ def _instant(column: Column) -> Read:
             return none if as_text else UNSTORABLE
         return f"{stored(micros)}{offset}" if as_text else micros
 
-    return read
+    return read if as_text else quick(read, bulk_of(moments.zoned_instant) if zoned else _all_but_none)
+
+
+def _all_but_none(data: bytes) -> pa.Array:
+    found = moments.instants_in_utc(data)
+    micros = found.cast(pa.int64())
+    if pc.any(pc.and_(pc.greater_equal(micros, 0), pc.less(micros, 1_000_000))).as_py():
+        raise ValueError("the zero TIMESTAMP")
+    return found
 
 
 def _time_of_day(column: Column, name: str) -> Read:
@@ -142,4 +174,5 @@ def _time_of_day(column: Column, name: str) -> Read:
         micros = micros_of(text)
         return printed(micros) if micros.__class__ is int else UNREADABLE
 
-    return read
+    every, all_printed = bulk_of(micros_of), moments.times_of_micros(column)
+    return read if every is None else quick(read, lambda data: all_printed(every(data)))

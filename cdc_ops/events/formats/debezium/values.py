@@ -11,6 +11,8 @@ from decimal import Context, Decimal
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, setting
@@ -18,7 +20,8 @@ from cdc_ops.core.formats.debezium_losses import BINARY_MODE, DECIMAL_MODE, META
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of, scale_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import octets, values
+from cdc_ops.events import bulk, octets, values
+from cdc_ops.events.bulk import bulk_of, quick, reader_of
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, Reader
 from cdc_ops.events.formats.debezium import documents, times
 from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE, YEAR_ZERO
@@ -49,9 +52,9 @@ class Values:
         """See `Format`."""
         said_by = META_DATA if self.spec.files.container is Container.AVRO else SCHEMAS
         if logical_type_of(column) not in NEED_SCHEMAS or self._setting(said_by) != "true":
-            return Reader(read=self._read(column, kind))
+            return reader_of(self._read(column, kind))
         read = _unreadable if kind is None else self._read(column, kind)
-        return Reader(read=read, untyped=_untyped(column, said_by))
+        return reader_of(read, _untyped(column, said_by))
 
     def _setting(self, name: str) -> str:
         return setting(self.spec, self.options, name)
@@ -123,7 +126,12 @@ def _year(column: Column) -> Read:
         year = number(text)
         return 0 if year == YEAR_ZERO else year
 
-    return read
+    every = bulk_of(number)
+    return read if every is None else quick(read, lambda data: _without_year_zero(every(data)))
+
+
+def _without_year_zero(years: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(years, YEAR_ZERO), pa.scalar(0, years.type), years)
 
 
 def _of_bytes(read: Read) -> Read:
@@ -159,7 +167,13 @@ def _of_scale(column: Column, scale: int, plain: Read) -> Read:
             return Decimal(number).scaleb(-scale, _EXACT)
         return _scaled(found, scale, plain)
 
-    return read
+    def read_all(data: bytes) -> pa.Array:
+        return bulk.scaled(
+            [None if one is None else from_bytes(one, "big", signed=True) for one in bulk.octet_list(data)], precision, digits
+        )
+
+    from_bytes = int.from_bytes
+    return quick(read, read_all) if limit and precision <= bulk.NARROW else read
 
 
 def _scaled(value: bytes, scale: int, plain: Read) -> Any:
@@ -199,7 +213,7 @@ def _decimal_text(plain: Read, *, is_text: bool, refused: bool) -> Read:
         found = special.get(text)
         return plain(text) if found is None else found
 
-    return read
+    return read if is_text else quick(read, bulk_of(plain))
 
 
 def _bits(column: Column) -> Read:
@@ -209,7 +223,7 @@ def _bits(column: Column) -> Read:
         digits = _bit_digits(text)
         return UNREADABLE if digits is None or (number is values.boolean and digits not in ("0", "1")) else number(digits)
 
-    return read
+    return quick(read, bulk.booleans if number is values.boolean else bulk.stored_as(column, bulk.bits))
 
 
 def _bit_digits(text: str) -> str | None:
@@ -239,6 +253,15 @@ def _bit_text(column: Column) -> Read:
 def _other(text: str) -> Any:
     """Reads types that are kept as text; objects cannot be read."""
     return UNREADABLE if text[:1] == "{" and text[1:].lstrip()[:1] == '"' else text
+
+
+def _others(data: bytes) -> pa.Array:
+    if b'"{' in data:
+        raise ValueError("may be an object")
+    return bulk.texts(data)
+
+
+quick(_other, _others)
 
 
 def _inet(text: str) -> Any:

@@ -1,0 +1,183 @@
+"""Columns of values at once: what most records have is plain, and a rule for it stands beside the rule for a single value.
+
+Such a function takes a JSON array of all values of a column. It reads them exactly as the rule for one value does, or raises `ValueError`
+(so do msgspec and Arrow): then each value is read by itself. So it may be as narrow as it likes, and never more lenient.
+"""
+
+import re
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.decode.program import Field
+from cdc_ops.events.format import Bulk, Read, Reader
+
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970."""
+NARROW: Final = 18
+"""Digits of decimals that are numbers of 64 bits."""
+_DAY: Final = 86_400_000_000
+_BULKS: Final[WeakKeyDictionary[Read, Bulk]] = WeakKeyDictionary()
+_INTEGERS: Final = msgspec.json.Decoder(list[int | None])
+_FLOATS: Final = msgspec.json.Decoder(list[float | None])
+_BOOLEANS: Final = msgspec.json.Decoder(list[bool | None])
+_TEXTS: Final = msgspec.json.Decoder(list[str | None])
+_OCTETS: Final = msgspec.json.Decoder(list[bytes | None])
+_DIGITS: Final = msgspec.json.Decoder(list[int | str | None])
+_MINUS_ZERO: Final = re.compile(rb"-0\s*[,\]]")
+
+
+def quick(read: Read, bulk: Bulk | None) -> Read:
+    """Says how many values are read at once by the rule of `read`, and returns `read`; None = there is no quicker way."""
+    if bulk is not None:
+        _BULKS[read] = bulk
+    return read
+
+
+def bulk_of(read: Read) -> Bulk | None:
+    """Returns how many values are read at once by the rule of `read`, None if there is no quicker way."""
+    return _BULKS.get(read)
+
+
+def reader_of(read: Read, untyped: str = "") -> Reader:
+    """Returns the reader of a rule."""
+    return Reader(read=read, bulk=bulk_of(read), untyped=untyped)
+
+
+def first_of(*bulks: Bulk) -> Bulk:
+    """Returns what reads a column in the first of some ways that takes it."""
+
+    def read(data: bytes) -> pa.Array:
+        for bulk in bulks[:-1]:
+            try:
+                return bulk(data)
+            except ValueError:
+                pass
+        return bulks[-1](data)
+
+    return read
+
+
+def stored_as(column: Column, bulk: Bulk) -> Bulk:
+    """Returns what reads whole numbers into the stored type of a column."""
+    kind = Field.of("", column.delta_type).arrow
+    return lambda data: bulk(data).cast(kind)
+
+
+def integers(data: bytes) -> pa.Array:
+    """Reads whole numbers of 64 bits."""
+    return _of_64_bits(_INTEGERS.decode(data))
+
+
+def _of_64_bits(found: list[int | None]) -> pa.Array:
+    try:
+        return pa.array(found, pa.int64())
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
+
+
+def booleans(data: bytes) -> pa.Array:
+    """Reads `true` and `false`."""
+    return pa.array(_BOOLEANS.decode(data), pa.bool_())
+
+
+def bits(data: bytes) -> pa.Array:
+    """Reads `true` and `false` as 1 and 0."""
+    return booleans(data).cast(pa.int64())
+
+
+def ones(data: bytes) -> pa.Array:
+    """Reads 1 and 0 as true and false."""
+    _refuse_minus_zero(data)
+    return within(integers(data), 0, 1).cast(pa.bool_())
+
+
+def _refuse_minus_zero(data: bytes) -> None:
+    """Refuses a whole number that msgspec takes for 0: as a float it has a sign, and a truth value is not spelled so."""
+    if _MINUS_ZERO.search(data):
+        raise ValueError("-0")
+
+
+def floats(data: bytes) -> pa.Array:
+    """Reads numbers of 64 bits."""
+    _refuse_minus_zero(data)
+    return pa.array(_FLOATS.decode(data), pa.float64())
+
+
+def texts(data: bytes) -> pa.Array:
+    """Reads texts as they are."""
+    return pa.array(_TEXTS.decode(data), pa.string())
+
+
+def octet_list(data: bytes) -> list[bytes | None]:
+    """Reads bytes in base64."""
+    return _OCTETS.decode(data)
+
+
+def octets(data: bytes) -> pa.Array:
+    """The same as Arrow."""
+    return pa.array(_OCTETS.decode(data), pa.binary())
+
+
+def matching(pattern: str) -> Bulk:
+    """Returns what reads texts that match a pattern, all of them."""
+    return lambda data: _matched(texts(data), pattern)
+
+
+def digits(pattern: str) -> Bulk:
+    """The same of numbers, each of which may be a JSON number or a text."""
+
+    def read(data: bytes) -> pa.Array:
+        found = [str(one) if one.__class__ is int else one for one in _DIGITS.decode(data)]
+        return _matched(pa.array(found, pa.string()), pattern)
+
+    return first_of(matching(pattern), read)
+
+
+def _matched(found: pa.Array, pattern: str) -> pa.Array:
+    if pc.all(pc.match_substring_regex(found, rf"\A(?:{pattern})\z")).as_py() is False:
+        raise ValueError("not plain")
+    return found
+
+
+def within(found: pa.Array, lowest: int, highest: int) -> pa.Array:
+    """Returns numbers unless one is beyond some limits."""
+    extremes = pc.min_max(found)
+    if extremes["min"].is_valid and not lowest <= extremes["min"].as_py() <= extremes["max"].as_py() <= highest:
+        raise ValueError("beyond the limits")
+    return found
+
+
+def days(found: pa.Array) -> pa.Array:
+    """Returns days since 1970 as dates of the years 1 to 9999."""
+    return within(found.cast(pa.int32()), FIRST_DAY, LAST_DAY).view(pa.date32())
+
+
+def moments(micros: pa.Array, zone: str | None = None) -> pa.Array:
+    """Returns microseconds since 1970, of the years 1 to 9999, as timestamps."""
+    return within(micros.cast(pa.int64()), FIRST_DAY * _DAY, (LAST_DAY + 1) * _DAY - 1).view(pa.timestamp("us", tz=zone))
+
+
+def float32(found: pa.Array) -> pa.Array:
+    """Rounds numbers of 64 bits to 32, unless one of them may have been rounded before."""
+    wide = found.fill_null(0.0).to_numpy()
+    with np.errstate(over="ignore", under="ignore"):
+        near = wide.astype(np.float32)
+    if ((wide.view(np.int64) & 0x0FFFFFFF == 0) & (near != wide)).any():
+        raise ValueError("half way between two numbers")
+    return pa.array(near, pa.float32(), mask=found.is_null().to_numpy(zero_copy_only=False))
+
+
+def scaled(found: list[int | None], precision: int, scale: int) -> pa.Array:
+    """Returns decimals of up to 18 digits from their digits as whole numbers."""
+    limit = 10**precision - 1
+    low = within(_of_64_bits(found), -limit, limit)
+    wide = np.empty((len(low), 2), np.int64)
+    wide[:, 0] = low.fill_null(0).to_numpy()
+    wide[:, 1] = wide[:, 0] >> 63
+    return pa.Array.from_buffers(pa.decimal128(precision, scale), len(low), [low.buffers()[0], pa.py_buffer(wide.tobytes())])

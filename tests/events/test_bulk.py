@@ -1,0 +1,216 @@
+"""Columns read at once: exactly what each value is by itself, or not at all; and what tools write all the time is read at once."""
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pytest
+from msgspec import Raw
+
+from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.change import arrow_type
+from cdc_ops.events.format import UNREADABLE, NoValue, Reader
+from cdc_ops.events.formats.debezium.schema_names import CONNECT, PRECISE, TIME
+from cdc_ops.events.json_text import text_of
+from cdc_ops.events.record import FieldType
+from cdc_ops.events.registry import open_format
+from cdc_ops.events.values import ValueTooLargeError
+from tests.plain_events import TOKENS
+from tests.plain_formats import _STRANGE, CASES
+
+_PLAIN: Final = 1000
+_MORE: Final = ("-0.0", "-0e0", "-1e-400", "1e-400", "16777217.0", "16777216.999999999", "3.4028235677973366e38", "1.0e-45")
+_TEXTS: Final = (
+    '"0x10"',
+    '"0X1p3"',
+    '" 12"',
+    '"12\\n"',
+    '"1_000"',
+    '"\\u0661"',
+    '"1.5f"',
+    '"NaN"',
+    '"nan"',
+    '"inf"',
+    '"-Infinity"',
+    '"INF"',
+)
+_TIMES: Final = ('"2024-02-29T12:00:00"', '"2024-02-29 12:00:00.123456"', '"2024-02-29 24:00:00"', '"2024-02-29 12:00"', '"2024-02"')
+_ZEROS: Final = (
+    '"0000-01-01"',
+    '"0000-02-29 00:00:00"',
+    '"0000-01-01T00:00:00Z"',
+    '"1970-01-01 00:00:00Z"',
+    '"1970-01-01T00:00:00.999999Z"',
+)
+
+
+def _is_json(token: str) -> bool:
+    try:
+        msgspec.json.decode(token)
+    except msgspec.DecodeError:
+        return '"' in token and "\t" not in token and "\n" not in token
+    return True
+
+
+HOSTILE: Final = tuple(dict.fromkeys(filter(_is_json, (*TOKENS, *_STRANGE, *_MORE, *_TEXTS, *_TIMES, *_ZEROS))))
+_KINDS: Final = (
+    *(FieldType(kind) for kind in ("int64", "string", "bytes", "double")),
+    *(FieldType("bytes", PRECISE, scale) for scale in (None, 0, 2, 6)),
+    *(
+        FieldType("int64", f"{TIME}{name}")
+        for name in ("Timestamp", "MicroTimestamp", "NanoTimestamp", "Date", "Time", "MicroTime", "NanoTime")
+    ),
+    *(FieldType("string", f"{TIME}{name}") for name in ("IsoTimestamp", "IsoDate", "IsoTime", "ZonedTimestamp")),
+    FieldType("int32", f"{CONNECT}Date"),
+)
+
+
+def _column(declared: str, stored: str | None = None) -> Column:
+    mapping = mysql_mapping(declared)
+    assert mapping is not None
+    return Column(name="c", source_type=declared, delta_type=stored or mapping.delta_type, nullable=True, expression="c")
+
+
+_OTHERS: Final = (
+    *(_column("bigint", "decimal(20,0)"), _column("decimal(2,2)"), _column("decimal(18,0)"), _column("decimal(19,3)"), _column("bit(64)")),
+    *(_column("datetime(6)", "string"), _column("timestamp", "string"), _column("date", "string"), _column("time"), _column("time(6)")),
+    *(_column("tinyint(1)"), _column("tinyint(1)", "boolean"), _column("bigint unsigned", "bigint"), _column("year"), _column("char(3)")),
+)
+
+
+def _readers() -> Iterator[Any]:
+    """All columns of all formats that can be read at once, as their records say that values are written, and as they do not."""
+    for name, case in CASES.items():
+        form, valid = open_format(case.format), case.records(1)._valid
+        kinds = (None, *_KINDS) if name.endswith("decimals as text") else (None,)
+        others = _OTHERS if "mysql" in name or name == "maxwell" else ()
+        for column, kind in itertools.product((*case.table.columns, *others), kinds):
+            shown = f"{name}: {column.source_type} as {column.delta_type}"
+            if (reader := form.reader(column, kind)).bulk is not None:
+                yield pytest.param(reader, column, valid.get(column.name, ()), id=f"{shown}, {kind}" if kind is not None else shown)
+    for zone in ("Europe/Berlin", "+05:30"):
+        form = open_format(replace(CASES["maxwell"].format, time_zone=zone))
+        for column in CASES["maxwell"].table.columns:
+            if column.name in ("seen", "local") and (reader := form.reader(column, None)).bulk is not None:
+                yield pytest.param(reader, column, (), id=f"maxwell in {zone}: {column.source_type}")
+
+
+def _one_by_one(reader: Reader, token: str) -> Any:
+    try:
+        text = text_of(Raw(token.encode()))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return UNREADABLE
+    if text is None:
+        return None
+    try:
+        return reader.read(text)
+    except ValueTooLargeError:
+        return UNREADABLE
+
+
+def _at_once(reader: Reader, tokens: Sequence[str]) -> pa.Array | None:
+    """The values, None if they are not plain."""
+    assert reader.bulk is not None
+    try:
+        return reader.bulk(f"[{','.join(tokens)}]".encode())
+    except ValueError:
+        return None
+
+
+def _assert_same(reader: Reader, column: Column, tokens: Sequence[str]) -> bool:
+    """True if the values are read at once; they are what each of them is by itself then."""
+    found = _at_once(reader, tokens)
+    if found is None:
+        return False
+    values = [_one_by_one(reader, token) for token in tokens]
+    assert not any(value.__class__ is NoValue for value in values), (tokens, found)
+    kind = arrow_type(column.delta_type)
+    assert found.type == kind
+    found.validate(full=True)
+    assert _shown(found) == _shown(pa.array(values, kind)), tokens
+    return True
+
+
+def _shown(values: pa.Array) -> str:
+    """Values as text, which tells 0.0 from -0.0; moments as numbers, because Python has not all of them."""
+    return repr((values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_pylist())
+
+
+@pytest.mark.parametrize(("reader", "column", "valid"), [*_readers()])
+def test_what_is_read_at_once_is_what_each_value_is_by_itself(reader: Reader, column: Column, valid: tuple[str, ...]) -> None:
+    plain = [token for token in dict.fromkeys((*valid, *HOSTILE)) if _assert_same(reader, column, [token]) and token != "null"]
+    pick = random.Random(7)
+    for _ in range(30):
+        some = pick.choices([*plain, "null"], k=pick.choice((2, 3, 8)))
+        _assert_same(reader, column, some)
+        _assert_same(reader, column, [*some, pick.choice(HOSTILE)])
+    if plain:
+        many = pick.choices([*plain[:1], "null"], k=_PLAIN)
+        assert _assert_same(reader, column, many)
+        for token in pick.sample([token for token in HOSTILE if token not in plain], k=10):
+            spoilt = [*many]
+            spoilt[pick.randrange(_PLAIN)] = token
+            _assert_same(reader, column, spoilt)
+
+
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        (
+            "debezium-mysql, decimals as text",
+            "id code tiny small whole big price wide rate part day local fine seen took built flag bits raw padded note kind",
+        ),
+        ("debezium-mysql, decimals as bytes", "price"),
+        (
+            "debezium-postgres, decimals as text",
+            "id code small whole price wide rate part flag day local fine seen took uid raw padded mood note",
+        ),
+        ("debezium-mysql-unwrapped", "id code price day fine seen note"),
+        ("maxwell", "id code tiny small whole big price wide day local fine took built note kind raw"),
+        ("canal", "id code tiny small whole big price wide rate part day local fine seen took built note kind labels padded"),
+        ("ticdc-canal", "id price seen"),
+    ],
+)
+def test_plain_spellings_are_read_at_once(case: str, names: str) -> None:
+    form = open_format(CASES[case].format)
+    columns = {column.name: column for column in CASES[case].table.columns}
+    for name in names.split():
+        reader, tokens = form.reader(columns[name], None), _SPELLED[case].get(name) or _SPELLED[""][name]
+        assert reader.bulk is not None, name
+        assert _assert_same(reader, columns[name], [*tokens, "null"]), name
+        assert _assert_same(reader, columns[name], ["null"] * 3), name
+
+
+_QUOTED: Final = {
+    **dict.fromkeys(("id", "tiny", "whole"), ('"0"', '"-1"', '"127"')),
+    **{"small": ('"0"', '"65535"'), "big": ('"0"', '"12"'), "built": ('"2024"', '"1901"'), "price": ('"12.50"', '"-0.01"', '"7"')},
+    **{"rate": ('"0.1"', '"-12"', '"1.5E10"'), "part": ('"0.1"', '"12"'), "day": ('"2024-02-29"', '"0001-01-01"', '"9999-12-31"')},
+    **{"local": ('"2024-02-29 12:00:00.123"', '"1969-12-31T23:59:59"'), "fine": ('"2024-02-29 12:00:00.123456"', '"0001-01-01 00:00:00"')},
+    **{"seen": ('"2024-02-29 12:00:00.123456"', '"1970-01-01 08:00:01"'), "took": ('"12:34:56.789"', '"-838:59:59.000"')},
+    **{"labels": ('"gift"', '"gift,late"', '""'), "padded": ('"abcd"', '"\\u0000"')},
+}
+_SPELLED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "": {
+        **dict.fromkeys(("id", "tiny", "whole"), ("0", "-1", "127")),
+        **{"code": ('"a"', '""', '"Größe 日本 𝄞"', '"a\\"b\\\\c\\nd"', '"\\u00e9"'), "note": ('"a"', '""'), "small": ("0", "32767")},
+        **{"big": ("0", "9223372036854775807"), "price": ('"12.50"', '"-0.01"', '"99999999.99"', '"0.00"', '"-0.00"')},
+        **{"wide": ('"0.000001"', '"12345678901234567890123456789012.123456"'), "rate": ("0.1", "12", "-0.0", "1.7976931348623157e308")},
+        **{"part": ("0.1", "12", "-0.0"), "day": ("0", "19782", "-719162", "2932896"), "local": ("1767225600123", "-1", "0")},
+        **{"fine": ("1767225600123456", "-1", "0"), "seen": ('"2024-02-29T12:00:00Z"', '"2024-02-29T12:00:00.123456Z"')},
+        **{"took": ("0", "1000", "86399999000"), "built": ("2024", "1901", "1900"), "flag": ("true", "false"), "bits": ("true", "false")},
+        **{"kind": ('"new"', '"paid"'), "raw": ('"AQI="', '""', '"/w=="'), "padded": ('"AQI="', '"AQIDBA=="')},
+        **{"uid": ('"6f1c1c3e-0000-0000-0000-000000000001"',), "mood": ('"happy"', '"a{"')},
+    },
+    "debezium-mysql, decimals as text": {},
+    "debezium-mysql, decimals as bytes": {"price": ('"BNI="', '"/w=="', '"AA=="')},
+    "debezium-postgres, decimals as text": {"padded": ('"ab  "', '" b"'), "took": ("0", "86399999999", "1500000")},
+    "debezium-mysql-unwrapped": {},
+    "maxwell": {**{name: _QUOTED[name] for name in ("day", "local", "fine", "took")}, "price": ('"12.5"', "7", '"0.01"')},
+    "canal": {**_QUOTED},
+    "ticdc-canal": {**_QUOTED},
+}
