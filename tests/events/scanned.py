@@ -1,5 +1,6 @@
 """Archived files, scanned without Spark: what is found in them, and the rows that were written."""
 
+import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,13 @@ class Scans:
     """A folder with archived files, and another one for what is read of them.
 
     Args:
-        root: An empty folder.
+        root: A folder of their own.
         options: The format's.
     """
 
     def __init__(self, root: Path, options: FormatOptions) -> None:
         self.archive, self._staging, self.options = root / "archive", root / "staging", options
-        self.archive.mkdir()
-        self._tasks = 0
+        self.archive.mkdir(exist_ok=True)
 
     def write(self, name: str, *records: str | bytes) -> str:
         """Writes a file, a record a line; returns its name."""
@@ -39,8 +39,8 @@ class Scans:
 
     def task(self, schema: TableSchema, keys: Sequence[str] = ("id",), **more: Any) -> TableTask:
         """What is wanted of a table; each has folders of its own."""
-        self._tasks += 1
-        folders = {kind: str(self._staging / f"{kind}-{self._tasks}") for kind in ("changes", "feed")}
+        name = uuid.uuid4().hex
+        folders = {kind: str(self._staging / f"{kind}-{name}") for kind in ("changes", "feed")}
         for folder in folders.values():
             Path(folder).mkdir(parents=True)
         return TableTask(

@@ -37,7 +37,7 @@ OPTIONS = FormatOptions(
     },
     accept_losses=("schemas.enable=false",),
 )
-TRUNCATE = {"op": "t", "before": None, "after": None}
+TRUNCATE: dict[str, Any] = {"op": "t", "before": None, "after": None}
 
 
 def event(table: str, pos: int, number: int, name: str = "x", op: str = "c", **others: Any) -> str:
@@ -113,7 +113,7 @@ def test_what_cannot_be_read_is_counted_shown_and_set_aside_byte_by_byte_and_not
     twice = event("a", 31, 3).replace('"c0": "x"', '"c0": "x", "c0": "y"')
     garbled, strange = b'{"op": "d", "before": {"id": "\xff"}}', '{"op": "x", "source": {"db": "shop", "table": "a"}}'
     wrong = event("a", 66, 6).replace('"id": 6', '"id": "six"')
-    lines = [event("a", 1, 1), "garbage", twice, garbled, strange, wrong, event("a", 2, 2), "null"]
+    lines: list[str | bytes] = [event("a", 1, 1), "garbage", twice, garbled, strange, wrong, event("a", 2, 2), "null"]
     facts = scans.one(scans.write("1.json", *lines), task := scans.task(table("a")))
     rows = feed_of(task, [facts])
     assert {row["kind"] for row in rows} == {"bad"}
@@ -242,7 +242,8 @@ def test_each_bucket_has_all_changes_of_its_keys_and_a_try_that_is_repeated_writ
     assert len(seen) == 30
     assert {len(buckets) for buckets in seen.values()} == {1}, "a key is in two buckets"
     assert len({bucket for buckets in seen.values() for bucket in buckets}) > 1
-    assert rows_of(task, *facts) == rows_of(single := scans.task(table("a")), *(scans.one(name, single) for name in names))
+    single = scans.task(table("a"))
+    assert rows_of(task, *facts) == rows_of(single, *(scans.one(name, single) for name in names))
 
 
 def test_parts_of_a_file_add_up_to_the_file(scans: Scans) -> None:
