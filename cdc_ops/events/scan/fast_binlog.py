@@ -43,23 +43,42 @@ def scan_by_kernels(form: Format, tables: Sequence[TableScan], path: str, open_f
         if binlog.scan.size != data.size:
             raise OSError("the file changed while it was read")
         committed = CommitTimes(data, checksummed=binlog.scan.description.checksummed)
-        fast = [FastRows(table, binlog, data, committed) for table in tables]
-        for one in fast:
-            one.read()
-        read_left(form, binlog, fast)
-        return binlog_facts(binlog, tables)
+        exact: frozenset[int] = frozenset()
+        while True:
+            fast = [FastRows(table, binlog, data, committed, by_kernels=table.file.table not in exact) for table in tables]
+            for one in fast:
+                one.read()
+            try:
+                read_left(form, binlog, fast)
+            except UnfitEventError as error:
+                exact |= {error.table}
+                tables = [TableScan(form, table.task, table.file) for table in tables]
+            else:
+                return binlog_facts(binlog, tables)
+
+
+class UnfitEventError(Exception):
+    """An event does not fit the description of its table, so that none of its rows counts: kernels may have read some of them.
+
+    Args:
+        table: Whose rows the reference decoder is to read, all of them: the number of a `TableTask`.
+    """
+
+    def __init__(self, table: int) -> None:
+        super().__init__(table)
+        self.table = table
 
 
 class FastRows(LeftRows):
     """What kernels take of one table, and what they leave."""
 
-    def __init__(self, scan: TableScan, binlog: BinlogFile, data: Bytes, committed: CommitTimes) -> None:
+    def __init__(self, scan: TableScan, binlog: BinlogFile, data: Bytes, committed: CommitTimes, *, by_kernels: bool = True) -> None:
         super().__init__(scan)
         task = scan.task
         self._binlog, self._data, self._committed = binlog, data, committed
         self._number = binlog_name(binlog.name).number
         self._types = ChangeTypes(scan.spec, task.schema, task.keys)
-        self._plain = None if task.keeps_all else plain_binlog(task.schema, task.keys)
+        self._plain = plain_binlog(task.schema, task.keys) if by_kernels and not task.keeps_all else None
         self._left = LeftEvents(settled=self._plain.settled if self._plain else frozenset())
         self._taken = 0
         self._rows: set[tuple[int, int, int]] = set()
@@ -127,8 +146,16 @@ class FastRows(LeftRows):
         return self._plain is None or offset in self._offsets
 
     def is_left(self, change: Change) -> bool:
-        """See `LeftRows`."""
-        if self._plain is None or isinstance(change, BadRows):  # it stands for all rows of its event
+        """See `LeftRows`.
+
+        Raises:
+            UnfitEventError: the change stands for all rows of its event, and kernels have read rows of the table.
+        """
+        if self._plain is None:
+            return True
+        if isinstance(change, BadRows):
+            if self._taken:
+                raise UnfitEventError(self.scan.file.table)
             return True
         place = change.place
         first = self._left.events.get((place.offset, place.inner))
