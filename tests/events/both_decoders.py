@@ -24,15 +24,17 @@ class Found:
 
     Args:
         failure: Why it was not read.
+        too_large: The column that is to be widened before anything is read; nothing else counts then.
         facts: Counts and places.
         changes: The changes, as texts, in the order of their places.
         feed: What is set aside.
     """
 
     failure: tuple[tuple[str, str], ...]
-    facts: TableFacts
-    changes: tuple[str, ...]
-    feed: tuple[str, ...]
+    too_large: str
+    facts: TableFacts = TableFacts()
+    changes: tuple[str, ...] = ()
+    feed: tuple[str, ...] = ()
 
 
 class BothDecoders:
@@ -50,30 +52,36 @@ class BothDecoders:
 
     def read(self, name: str, schema: TableSchema, keys: Sequence[str], **more: Any) -> tuple[Found, Found]:
         """Returns what is found by kernels with the reference decoder, and by that alone."""
-        add = TableScan.add_plain
+        add, kernels = TableScan.add_plain, list[int]()
 
         def counted(scan: TableScan, changes: pa.Table, moments: npt.NDArray[np.int64]) -> None:
-            self.by_kernels += changes.num_rows
+            kernels.append(changes.num_rows)
             add(scan, changes, moments)
 
         with self._monkeypatch.context() as patch:
             patch.setattr(TableScan, "add_plain", counted)
+            patch.setattr(binlog, "_SMALL", 0)
             mixed = self._found(name, schema, keys, **more)
-            patch.setattr(binlog, "plain_binlog", lambda *_: None)
             patch.setattr(TableScan, "add_plain", None)
-            return mixed, self._found(name, schema, keys, **more)
+            patch.setattr(binlog, "_SMALL", 2**63)
+            exact = self._found(name, schema, keys, **more)
+        self.by_kernels += sum(kernels)
+        return mixed, exact
 
     def _found(self, name: str, schema: TableSchema, keys: Sequence[str], **more: Any) -> Found:
         scans = Scans(self._root, FormatOptions(name="mysql-binlog"))
         task = scans.task(schema, keys, **more)
         [facts] = scans.read(name, task)
+        if facts.failure or facts.too_large:
+            return Found(failure=facts.failure, too_large=facts.too_large)
         changes = changes_of(task, [facts])
         rows = [] if changes is None else changes.to_pylist()
         for row in rows:
             if row["op"] == EventOperation.DELETE:
                 row["present"] = None  # nobody looks at it
         return Found(
-            failure=facts.failure,
+            failure=(),
+            too_large="",
             facts=_without_parts(facts),
             changes=tuple(sorted(map(repr, rows), key=_place)),
             feed=tuple(map(repr, feed_of(task, [facts]))),

@@ -84,9 +84,8 @@ def test_a_row_of_damaged_bytes_is_read_by_kernels_as_the_reference_decoder_read
         both = BothDecoders(tmp_path, monkeypatch)
         mixed, exact = both.read("binlog.000001", SCHEMA, ("id",))
         assert mixed == exact, seed
-        seen["refused" if mixed.failure else "bad" if mixed.facts.bad else "read"] += 1
+        seen["refused" if mixed.failure else "too large" if mixed.too_large else "bad" if mixed.facts.bad else "read"] += 1
         seen["by kernels"] += both.by_kernels
-        seen["left"] += mixed.facts.events - both.by_kernels
-    assert min(seen[what] for what in ("refused", "bad", "read")) > FILES // 12, seen
-    assert seen["by kernels"] > FILES, seen
-    assert seen["left"] > FILES // 2, seen
+        seen["events"] += mixed.facts.events
+    assert min(seen["bad"], seen["read"]) > FILES // 8, seen
+    assert FILES < seen["by kernels"] < seen["events"] - FILES, seen
