@@ -21,7 +21,7 @@ from cdc_ops.events.record import FieldType
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.values import ValueTooLargeError
 from tests.plain_events import TOKENS
-from tests.plain_formats import _STRANGE, CASES
+from tests.plain_formats import STRANGE, CASES
 
 _PLAIN: Final = 1000
 _MORE: Final = ("-0.0", "-0e0", "-1e-400", "1e-400", "16777217.0", "16777216.999999999", "3.4028235677973366e38", "1.0e-45")
@@ -57,7 +57,7 @@ def _is_json(token: str) -> bool:
     return True
 
 
-HOSTILE: Final = tuple(dict.fromkeys(filter(_is_json, (*TOKENS, *_STRANGE, *_MORE, *_TEXTS, *_TIMES, *_ZEROS))))
+HOSTILE: Final = tuple(dict.fromkeys(filter(_is_json, (*TOKENS, *STRANGE, *_MORE, *_TEXTS, *_TIMES, *_ZEROS))))
 _KINDS: Final = (
     *(FieldType(kind) for kind in ("int64", "string", "bytes", "double")),
     *(FieldType("bytes", PRECISE, scale) for scale in (None, 0, 2, 6)),
