@@ -15,6 +15,7 @@ from cdc_ops.events.record import Cell, DoubledImage, Image
 NULL: Final = b"null"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, Raw])
 _TEXT: Final = msgspec.json.Decoder(str)
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 def text_of(cell: Cell) -> str | None:
@@ -51,9 +52,8 @@ def image_of(raw: Raw) -> Image | None:
     if len(data) <= len(NULL) and bytes(data) in (b"", NULL):
         return None
     found = _MEMBERS.decode(raw)
-    # Without blanks, escapes and doubled members an object is as long as its parts; nearly all objects are.
-    plain = 1 + len(b"".join(found.values())) + len("".join(found).encode()) + 4 * len(found)
-    if plain != len(data) and found and _is_doubled(bytes(data)):
+    # Written again, an object is shorter if it has blanks, escapes or doubled members; nearly no object has.
+    if len(_ENCODER.encode(found)) != len(data) and found and _is_doubled(bytes(data)):
         return DoubledImage(found)
     return found  # type: ignore[return-value]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from cdc_ops.core.events.format_spec import RecordKind
 
@@ -19,8 +19,7 @@ class DoubledImage(Image):
     """An image that has a column twice: nobody could tell which of the values counts."""
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct, gc=False):
     """One record of an archived file.
 
     Args:
@@ -59,8 +58,7 @@ class FieldTypes(dict[str, FieldType]):
     __slots__ = ()
 
 
-@dataclass(slots=True)
-class Envelope:
+class Envelope(Struct, gc=False):
     """What a record says; a record of several rows has an envelope for each.
 
     Args:

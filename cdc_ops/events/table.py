@@ -4,6 +4,7 @@ A record whose images, key or position cannot be read exactly becomes `bad`, wit
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
 
 _OPERATIONS: Final = frozenset(str(operation) for operation in EventOperation)
+_PLAIN_OPERATIONS: Final = frozenset(map(str, (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)))
 _WITH_ROW: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)
 _SHOWN: Final = 40
 """Characters of a value that a reason shows."""
@@ -66,7 +68,8 @@ class TableReader:
         )
         before.keys, after.keys = (side.key(self.types.key_indexes) for side in (before, after))
         batch = self._empty(records, envelopes)
-        for index, envelope in enumerate(envelopes):
+        for index in self._all_but_plain(batch, before, after):
+            envelope = envelopes[index]
             if envelope.kind is RecordKind.CHANGE:
                 self._change(batch, index, envelope, before, after)
             else:
@@ -74,6 +77,32 @@ class TableReader:
         batch.after = after.arrays(self.types)
         batch.before = before.arrays(self.types) if self._with_before else ()
         return batch
+
+    def _all_but_plain(self, batch: ChangeBatch, before: "_Side", after: "_Side") -> Iterator[int]:
+        """Fills in the whole rows that keep their key and have nothing wrong or unusual, as `_change` does; yields the other rows."""
+        change, every, count, named = RecordKind.CHANGE, self._every, len(self._every), not self._form.spec.names_table
+        unusual = before.problems.keys() | after.problems.keys() | after.nulled.keys()
+        rows = zip(batch.envelopes, before.keys, after.keys, strict=True)
+        for index, (envelope, old, new) in enumerate(rows):
+            image, place = envelope.after, envelope.position
+            if (
+                image.__class__ is dict
+                and len(image) == count
+                and new is not None
+                and (old is None or old == new)
+                and envelope.kind is change
+                and envelope.op in _PLAIN_OPERATIONS
+                and image.keys() == every
+                and place
+                and None not in place
+                and envelope.before.__class__ is not DoubledImage
+                and (envelope.table or named)
+                and index not in unusual
+            ):
+                batch.op[index], batch.key[index], batch.has_after[index], batch.present[index] = envelope.op, new, True, None
+                batch.has_before[index] = envelope.before is not None
+            else:
+                yield index
 
     def _empty(self, records: Sequence[Record], envelopes: Sequence[Envelope]) -> ChangeBatch:
         count = len(envelopes)
@@ -206,15 +235,17 @@ class _Side:
         """Columns of records whose value the stored type does not hold, by their index."""
         self.columns: dict[int, list[Any] | pa.Array] = {}
         """The values by the column's number; None where there is none."""
-        images = [None if one.kind is not RecordKind.CHANGE else one.before if name == "before" else one.after for one in envelopes]
-        changes = [(index, image, envelopes[index]) for index, image in enumerate(images) if image is not None]
-        types = {id(envelope.types): envelope.types for _, _, envelope in changes}
-        self._types = next(iter(types.values()), None)
+        side, change = attrgetter(name), RecordKind.CHANGE
+        images = [image if one.kind is change else None for one, image in zip(envelopes, map(side, envelopes), strict=True)]
+        changes = [row for row in enumerate(images) if row[1] is not None]
+        types = {id(envelopes[index].types): index for index, _ in changes}
+        self._envelopes = envelopes
+        self._types = envelopes[next(iter(types.values()))].types if types else None
         self._is_of_one_kind = len(types) == 1
         rows = [_NOTHING if image is None else image for image in images]
         for reader in readers:
             at_once = self._read_at_once(reader, rows)
-            self.columns[reader.index] = self._read(reader, changes, len(envelopes)) if at_once is None else at_once
+            self.columns[reader.index] = self._read(reader, changes) if at_once is None else at_once
 
     def _read_at_once(self, reader: _ColumnReader, rows: Sequence[Image]) -> pa.Array | None:
         """Returns the values of a column if all of them are plain, and written alike; None if each has to be read by itself."""
@@ -228,11 +259,11 @@ class _Side:
             return None
         return found if len(found) == len(rows) and found.type == self._stored[reader.index] else None
 
-    def _read(self, reader: _ColumnReader, changes: Sequence[tuple[int, Image, Envelope]], count: int) -> list[Any]:
-        values: list[Any] = [None] * count
+    def _read(self, reader: _ColumnReader, changes: Sequence[tuple[int, Any]]) -> list[Any]:
+        values: list[Any] = [None] * len(self._envelopes)
         name, types, read = reader.column.name, None, reader.reader(None).read
-        for index, image, envelope in changes:
-            cell = image.get(name)
+        for index, image in changes:
+            cell, envelope = image.get(name), self._envelopes[index]
             if cell is None:
                 continue
             try:
@@ -262,6 +293,8 @@ class _Side:
     def key(self, indexes: Sequence[int]) -> list[Key | None]:
         """Returns the key of each row, None where a part is missing."""
         parts = [values if isinstance(values := self.columns[index], list) else _plain(values) for index in indexes]
+        if not any(None in part for part in parts):
+            return list(zip(*parts, strict=True))
         return [None if None in key else key for key in zip(*parts, strict=True)]
 
     def arrays(self, types: ChangeTypes) -> tuple[pa.Array, ...]:
@@ -279,6 +312,9 @@ def _plain(values: pa.Array) -> list[Any]:
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(kind):
         values = values.cast(pa.int64())
+    if pa.types.is_integer(values.type) and not values.null_count:
+        values = values.to_numpy()
+        return values.tolist()  # type: ignore[no-any-return]
     found: list[Any] = values.to_pylist()
     return found
 

@@ -1,24 +1,32 @@
 """Columns read at once: exactly what each value is by itself, or not at all; and what tools write all the time is read at once."""
 
 import itertools
+import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 
+from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.change import arrow_type
-from cdc_ops.events.format import UNREADABLE, NoValue, Reader
+from cdc_ops.events.change import ChangeBatch, arrow_type
+from cdc_ops.events.format import UNREADABLE, Format, NoValue, Reader
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, PRECISE, TIME
-from cdc_ops.events.json_text import text_of
-from cdc_ops.events.record import FieldType
+from cdc_ops.events.json_text import image_of, text_of
+from cdc_ops.events.parse import envelopes_of
+from cdc_ops.events.record import DoubledImage, FieldType, Record
 from cdc_ops.events.registry import open_format
+from cdc_ops.events.table import TableReader
 from cdc_ops.events.values import ValueTooLargeError
 from tests.plain_events import TOKENS
 from tests.plain_formats import STRANGE, CASES
@@ -214,3 +222,69 @@ _SPELLED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "canal": {**_QUOTED},
     "ticdc-canal": {**_QUOTED},
 }
+
+
+class _OneByOne:
+    """A format without a quicker way."""
+
+    def __init__(self, form: Format) -> None:
+        self._form, self.spec, self.envelopes = form, form.spec, form.envelopes
+
+    def reader(self, column: Column, kind: FieldType | None) -> Reader:
+        return replace(self._form.reader(column, kind), bulk=None)
+
+
+class _RowByRow(TableReader):
+    """Looks at each row by itself, as if it were unusual."""
+
+    def _all_but_plain(self, batch: ChangeBatch, before: Any, after: Any) -> Iterator[int]:
+        yield from range(len(batch))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("with_before", [True, False])
+def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool) -> None:
+    chosen = CASES[case]
+    form = open_format(chosen.format)
+    records = [Record(line, "f", number, 0, number) for number, line in enumerate(chosen.records(11).lines(800))]
+    rows = [(record, envelope) for record in records for envelope in envelopes_of(form, record)]
+    together = TableReader(form, chosen.table, ("id", "code"), before=with_before)
+    alone = _RowByRow(_OneByOne(form), chosen.table, ("id", "code"), before=with_before)
+    seen = Counter[str]()
+    for start in range(0, len(rows), 20):
+        some = rows[start : start + 20]
+        batch = together.read(*map(list, zip(*some, strict=True)))
+        other = alone.read(*map(list, zip(*some, strict=True)))
+        seen.update("change" if kind is RecordKind.CHANGE else "else" for kind in batch.kind)
+        for name in ("kind", "op", "key", "previous_key", "has_after", "has_before", "present", "nulled", "unmapped", "reason"):
+            assert repr(getattr(batch, name)) == repr(getattr(other, name)), name
+        assert repr(_numbered(batch.feed())) == repr(_numbered(other.feed()))
+    assert min(seen["change"], seen["else"]) > 50
+
+
+def _numbered(feed: pa.Table) -> list[Any]:
+    found: list[Any] = []
+    for side in ("before", "after"):
+        image = feed[side].combine_chunks()
+        found.append([_shown(pc.if_else(image.is_valid(), one, None)) for one in image.flatten()])
+    return found
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b", 'q"', "é", "\\", "\n", "/", "𝄞"]), st.sampled_from(['"x"', "1", "{}", '{"a":1,"a":2}'])),
+        max_size=5,
+    ),
+    st.data(),
+)
+def test_a_doubled_member_is_seen_however_its_object_is_spelled(members: list[tuple[str, str]], data: st.DataObject) -> None:
+    blank = data.draw(st.sampled_from(["", "", " "]))
+    spelled = [
+        (json.dumps(name, ensure_ascii=data.draw(st.booleans())).replace("/", data.draw(st.sampled_from(["/", "\\/"]))), value)
+        for name, value in members
+    ]
+    text = "{" + ",".join(f"{blank}{name}:{blank}{value}{blank}" for name, value in spelled) + "}"
+    image = image_of(Raw(text.encode()))
+    assert image is not None
+    assert isinstance(image, DoubledImage) == (len({name for name, _ in members}) < len(members))
+    assert {name: text_of(cell) for name, cell in image.items()} == {name: value.strip('"') for name, value in members}
