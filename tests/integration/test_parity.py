@@ -12,11 +12,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cdc_ops.formats.registry import open_format
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnBadRecord
 from cdc_ops.core.pipeline.paths import quarantine_path
@@ -187,7 +187,7 @@ def refused(server: DatabaseServer, schema: TableSchema, accept_losses: tuple[st
     found = set()
     for column in schema.columns:
         try:
-            check_format(open_format(options.name).spec, options, replace(schema, columns=(schema.columns[0], column)), ("id",))
+            check_format(format_spec(options.name), options, replace(schema, columns=(schema.columns[0], column)), ("id",))
         except (ConfigError, SourceTableError) as error:
             found.update([column.name] if column.name in str(error) else ["not by name"])
     return found

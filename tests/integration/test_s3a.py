@@ -1,4 +1,4 @@
-"""Archive, staging and lake on one S3 endpoint: Spark by s3a, the Spark-free steps by s3fs."""
+"""Archive, staging and lake on one S3 endpoint: Spark by s3a, events and the Spark-free steps by s3fs."""
 
 import gzip
 import json
@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_ops.formats.files.json_lines import RecordFile, count_lines, read_records
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.pipeline.pipeline import TargetConfig
 from cdc_ops.dev.object_store import LOGIN, ObjectStore
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ArchiveGapError
+from cdc_ops.events.scan.request import FileTask, FileTasks
+from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.lake.log.delta_log import DeltaLog
-from cdc_ops.lake.spark.conf import archive_conf, store_conf
-from cdc_ops.lake.spark.session import private_session, set_missing
+from cdc_ops.lake.spark.conf import store_conf
+from tests.events.scanned import Scans, feed_of
 from tests.integration.test_log_method import ITEMS, change, counts, log_world, only_error
+from tests.unit.test_events import schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,33 +62,19 @@ def bucket(spark: SparkSession, object_store: ObjectStore) -> Iterator[Bucket]:
         hadoop.unset(name)
 
 
-def test_lines_of_files_with_awkward_names_are_numbered_on_s3(spark: SparkSession, bucket: Bucket) -> None:
+def test_lines_of_files_with_awkward_names_are_numbered_on_s3(bucket: Bucket, tmp_path: Path) -> None:
     texts = {"t/partition=0/t+0+00.json": b"a\nb\n", "t/y y%20{1}.json.gz": gzip.compress(b"c\n")}
     bucket.put(texts)
-    files = [RecordFile(path=name, uri=bucket.url(name), size=len(text)) for name, text in texts.items()]
-    with private_session(spark, {"spark.hadoop.fs.s3a.bucket.other.endpoint": "chosen"}) as session:
-        set_missing(session, archive_conf("s3://other", bucket.options))
-        assert session.conf.get("spark.hadoop.fs.s3a.bucket.other.endpoint") == "chosen"
-        assert session.conf.get("fs.s3a.bucket.other.endpoint", None) is None
-        assert session.conf.get("fs.s3a.bucket.other.path.style.access") == "true"
-        set_missing(session, archive_conf(bucket.url("t", "s3"), bucket.options))
-        counted = count_lines(session, files)
-        assert [file.lines for file in counted.files] == [2, 1]
-        rows = read_records(session, files, counted).select("file", "line").collect()
-    assert sorted(tuple(row) for row in rows) == [(files[0].path, 0), (files[0].path, 1), (files[1].path, 0)]
-
-
-def test_spark_finds_the_store_of_an_archive_by_what_the_pipeline_file_says_of_it(spark: SparkSession, object_store: ObjectStore) -> None:
-    name = f"elsewhere-{uuid.uuid4().hex[:8]}"
-    login = {"access.key": LOGIN["AWS_ACCESS_KEY_ID"], "secret.key": LOGIN["AWS_SECRET_ACCESS_KEY"]}
-    store = ObjectStore(name)
-    try:
-        store.put_many({"t/one.json": b"a\nb\n"})
-        with private_session(spark, {f"fs.s3a.bucket.{name}.{key}": value for key, value in login.items()}) as session:
-            set_missing(session, archive_conf(f"s3://{name}/t", {"endpoint_url": store.endpoint}))
-            assert session.read.text(f"s3a://{name}/t/one.json").count() == 2
-    finally:
-        store.close()
+    scans = Scans(tmp_path, FormatOptions(name="debezium-mysql"))
+    for scheme in ("s3", "s3a"):
+        task = scans.task(schema("int"), url=bucket.url("", scheme), options=tuple(bucket.options.items()))
+        files = [FileTasks(files=(FileTask(path=name, size=len(text)),)) for name, text in texts.items()]
+        facts = [found for file in files for found in scan_file((task,), file)]
+        assert [(one.failure, one.lines) for one in facts] == [((), 2), ((), 1)]
+        assert [(row["file"], row["line"], row["raw"]) for row in feed_of(task, facts)] == [
+            *(("t/partition=0/t+0+00.json", 0, "a"), ("t/partition=0/t+0+00.json", 1, "b")),
+            ("t/y y%20{1}.json.gz", 0, "c"),
+        ]
 
 
 def test_a_table_follows_an_archive_with_everything_on_s3_and_waits_at_a_gap(

@@ -149,16 +149,16 @@ class FastRows(LeftRows):
         """See `LeftRows`.
 
         Raises:
-            UnfitEventError: the change stands for all rows of its event, and kernels have read rows of the table.
+            UnfitEventError: the change stands for all rows of its event, and kernels may have read some of them.
         """
         if self._plain is None:
             return True
-        if isinstance(change, BadRows):
-            if self._taken:
-                raise UnfitEventError(self.scan.file.table)
-            return True
         place = change.place
         first = self._left.events.get((place.offset, place.inner))
+        if isinstance(change, BadRows):
+            if first or (place.offset, place.inner) in {(offset, inner) for offset, inner, _ in self._rows}:
+                raise UnfitEventError(self.scan.file.table)
+            return True
         return (place.offset, place.inner, place.row) in self._rows or (first is not None and place.row >= first)
 
 
