@@ -1,5 +1,6 @@
 """What one file comes to for one table: its envelopes are typed, counted and written, some thousand at a time."""
 
+import itertools
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ from cdc_ops.events.values import ValueTooLargeError
 _BATCH: Final = 4096
 _SHOWN: Final = 5
 _EPOCH: Final = datetime(1970, 1, 1)
+_NEVER: Final = -(2**63)
+"""Stands for no moment."""
 _SET_ASIDE: Final = (RecordKind.BAD, RecordKind.UNKNOWN)
 
 
@@ -193,7 +196,7 @@ class _Seen:
         self._truncates: set[Place] = set()
         self._lowest: Place = ()
         self._highest: Place = ()
-        self._last = self._at = self._behind_at = -(2**63)
+        self._last = self._at = self._behind_at = _NEVER
         self._undeclared: set[str] = set()
         self._told: set[tuple[str, ...]] = set()
         self._unmapped: set[str] = set()
@@ -204,31 +207,35 @@ class _Seen:
 
     def add(self, batch: ChangeBatch) -> None:
         """Takes some rows into account."""
-        for index, kind in enumerate(batch.kind):
-            if kind is RecordKind.CHANGE:
-                self._change(batch, index)
-            else:
-                self._other(batch, index)
+        change = RecordKind.CHANGE
+        rows = [index for index, kind in enumerate(batch.kind) if kind is change]
+        if rows:
+            self._changes(batch, rows)
+        if len(rows) < len(batch):
+            for index, kind in enumerate(batch.kind):
+                if kind is not change:
+                    self._other(batch, index)
 
-    def _change(self, batch: ChangeBatch, index: int) -> None:
-        envelope, op, present = batch.envelopes[index], batch.op[index], batch.present[index]
-        place: Place = self._place(envelope.position)  # type: ignore[assignment]
-        at = envelope.source_time
-        self._events += 1
-        if not self._lowest or place < self._lowest:
-            self._lowest = place
-        if at is not None and at > self._last:
-            self._last = at
-        if op == EventOperation.TRUNCATE:
-            self._truncates.add(place)
-        elif present is not None:
-            self._part(batch, index, present)
-        if op != EventOperation.READ:
-            self._streamed(place, at)
-        if batch.nulled[index]:
-            self._nulled.update(batch.nulled[index])
-        if self._task.declared and batch.unmapped[index]:
-            self._undeclared.update(set(batch.unmapped[index]) - set(self._task.declared))
+    def _changes(self, batch: ChangeBatch, rows: Sequence[int]) -> None:
+        envelopes = [batch.envelopes[index] for index in rows]
+        places: list[Place] = list(map(self._place, [one.position for one in envelopes]))  # type: ignore[arg-type]
+        times = [_NEVER if one.source_time is None else one.source_time for one in envelopes]
+        lowest, read = min(places), EventOperation.READ.value
+        self._events += len(rows)
+        self._lowest = min(self._lowest, lowest) if self._lowest else lowest
+        self._last = max(self._last, *times)
+        streamed = [(place, at) for place, at, index in zip(places, times, rows, strict=True) if batch.op[index] != read]
+        if streamed:
+            self._streamed(streamed)
+        for index, place in zip(rows, places, strict=True):
+            if batch.op[index] == EventOperation.TRUNCATE:
+                self._truncates.add(place)
+            elif (present := batch.present[index]) is not None:
+                self._part(batch, index, present)
+        self._nulled.update(itertools.chain.from_iterable(batch.nulled[index] for index in rows))
+        if self._task.declared:
+            unmapped = set().union(*(batch.unmapped[index] for index in rows))
+            self._undeclared.update(unmapped - set(self._task.declared))
 
     def _part(self, batch: ChangeBatch, index: int, present: tuple[str, ...]) -> None:
         op = batch.op[index]
@@ -239,14 +246,14 @@ class _Seen:
             self._told.add(present)
             self._unmapped.update(batch.unmapped[index])
 
-    def _streamed(self, place: Place, at: int | None) -> None:
-        self._highest = max(self._highest, place)
-        if at is not None and at > self._at:
-            self._at = at
-        if self._file.newest and place < self._file.newest:
-            self._behind += 1
-            if at is not None and at > self._behind_at:
-                self._behind_at = at
+    def _streamed(self, streamed: Sequence[tuple[Place, int]]) -> None:
+        places, times = zip(*streamed, strict=True)
+        self._highest = max(self._highest, *places)
+        self._at = max(self._at, *times)
+        newest = self._file.newest
+        if newest and (behind := [at for place, at in streamed if place < newest]):
+            self._behind += len(behind)
+            self._behind_at = max(self._behind_at, *behind)
 
     def add_plain(self, changes: pa.Table, moments: npt.NDArray[np.int64]) -> None:
         """Takes whole rows and deletes into account that no snapshot read; parts of their places are integers."""
@@ -260,7 +267,7 @@ class _Seen:
         if self._file.newest and lowest < self._file.newest:
             below = _is_below(places, self._file.newest)
             self._behind += int(below.sum())
-            self._behind_at = max(self._behind_at, int(moments[below].max(initial=-(2**63))))
+            self._behind_at = max(self._behind_at, int(moments[below].max(initial=_NEVER)))
 
     def _other(self, batch: ChangeBatch, index: int) -> None:
         kind, envelope = batch.kind[index], batch.envelopes[index]
@@ -307,7 +314,7 @@ class _Seen:
 
 def _moment(micros: int | None) -> str:
     """Returns an instant as text in UTC, "" for none."""
-    if micros is None or micros == -(2**63):
+    if micros is None or micros == _NEVER:
         return ""
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")
 
