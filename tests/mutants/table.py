@@ -77,7 +77,7 @@ class Mechanism:
 def needs_of(test: str) -> Needs:
     """Returns what a test needs, by its folder and by the fixtures that it asks for."""
     path, _, name = test.partition("[")[0].partition("::")
-    if path.startswith("tests/unit/"):
+    if path.startswith(("tests/unit/", "tests/events/")):
         return Needs.NOTHING
     if path.startswith(("tests/spark/", "tests/airflow/")):
         return Needs.SPARK

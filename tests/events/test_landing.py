@@ -1,0 +1,127 @@
+"""Scanned files are landed without a JVM: of the files before the first gap, from what finished tasks name, each key once."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.results import Manifest
+from cdc_ops.errors import TiedEventsError
+from cdc_ops.events.scan.facts import FileFacts
+from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask
+from cdc_ops.events.scan.scan import scan_file
+from cdc_ops.lake.data_files.writer import write_data_file
+from cdc_ops.steps.log import large_files
+from cdc_ops.steps.log.folded_rows import Landing, land_folded
+from cdc_ops.steps.log.scanned_files import ScannedTable
+from tests.events.scanned import Scans, feed_of
+from tests.events.test_scans import OPTIONS, TRUNCATE, event, table
+from tests.operations import with_fields
+from tests.state_values import make_operation
+
+ATTEMPT = "try-1"
+
+
+@pytest.fixture
+def scans(tmp_path: Path) -> Scans:
+    return Scans(tmp_path, OPTIONS)
+
+
+@pytest.fixture
+def operation(tmp_path: Path) -> Operation:
+    return with_fields(make_operation(), schema=table("a"), keys=("id",), staging=str(tmp_path / "landing"))
+
+
+def scanned(task: TableTask, facts: Iterable[FileFacts]) -> ScannedTable:
+    return ScannedTable(task=task, facts={one.path: one for one in facts})
+
+
+def landed(operation: Operation, found: ScannedTable, merged: Sequence[str], check: Mock | None = None) -> tuple[Manifest, dict[int, Any]]:
+    """Lands files; returns the manifest, and what the rows say of each key: None for one that is gone."""
+    landing = Landing(scanned=found, merged=merged, check=check or Mock(), finish=lambda manifest, _: manifest)
+    manifest = land_folded(Mock(), operation, ATTEMPT, landing)
+    rows = [row for one in Path(operation.target.staging, ATTEMPT).glob("*.parquet") for row in pq.read_table(one).to_pylist()]
+    keys = {row["id"]: None if row[DELETE_MARK] else row["c0"] for row in rows}
+    assert len(keys) == len(rows), "a key has two rows"
+    return manifest, keys
+
+
+def test_only_files_that_a_finished_task_names_are_landed(scans: Scans, operation: Operation) -> None:
+    name = scans.write("1.json", event("a", 1, 1, "one"), event("a", 2, 2, "two"))
+    task = scans.task(table("a"))
+    found = scanned(task, [scans.one(name, task)])
+    folder = Path(operation.target.staging, ATTEMPT)
+    folder.mkdir(parents=True)
+    stray = write_data_file(str(folder), pa.table({"id": pa.array([1], pa.int32())}).to_batches(), (), "snappy")
+    assert stray is not None
+    manifest, rows = landed(operation, found, (name,))
+    assert (manifest.landed.files, manifest.landed.rows, rows) == (1, 2, {1: "one", 2: "two"})
+
+
+def test_different_events_of_a_key_at_one_place_end_the_operation(scans: Scans, operation: Operation) -> None:
+    name = scans.write("1.json", event("a", 1, 1, "one"), event("a", 1, 1, "other"), event("a", 1, 1, "one"), event("a", 2, 2))
+    task, check = scans.task(table("a")), Mock()
+    with pytest.raises(TiedEventsError, match='key {"id":1} at '):
+        landed(operation, scanned(task, [scans.one(name, task)]), (name,), check)
+    check.assert_called_once_with()
+    assert not list(Path(operation.target.staging).glob("*.json"))
+
+
+def test_nothing_of_files_behind_a_gap_is_landed_or_set_aside(scans: Scans, operation: Operation, tmp_path: Path) -> None:
+    names = [
+        scans.write("1.json", event("a", 1, 1, "one"), "garbage"),
+        scans.write("3.json", event("a", 30, 1, "behind"), event("a", 31, 3, "behind"), event("a", 32, 0, **TRUNCATE), "bad"),
+    ]
+    task = scans.task(table("a"), buckets=4)
+    facts = [scans.one(name, task) for name in names]
+    found = scanned(task, facts)
+    again = scans.one(names[0], task)  # a task that ran twice
+    _, rows = landed(operation, found, names[:1])
+    assert rows == {1: "one"}
+    kept = tmp_path / "feed"
+    kept.mkdir()
+    found.place_feed(str(kept), names[:1], needed=True)
+    assert [path.name for path in kept.iterdir()] == [part.name for part in facts[0].found.feed]
+    assert again.found.feed
+    assert not list(Path(task.feed).iterdir())
+
+
+def test_a_row_whose_key_moved_is_deleted_among_the_rows_of_its_old_key(scans: Scans, operation: Operation) -> None:
+    count = 40
+    lines = [event("a", 10 * number, number, "before") for number in range(1, count)]
+    lines += [
+        event("a", 1000 + number, 100 + number, "moved", op="u", before={"id": number, "c0": "before"}) for number in range(1, count)
+    ]
+    task = scans.task(table("a"), buckets=8)
+    name = scans.write("1.json", *lines)
+    _, rows = landed(operation, scanned(task, [scans.one(name, task)]), (name,))
+    assert rows == {number: None for number in range(1, count)} | {100 + number: "moved" for number in range(1, count)}
+
+
+def test_parts_of_a_large_file_begin_with_their_own_lines(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [event("a", number, number) if number % 3 else f"bad {number}" for number in range(60)]
+    name, small = scans.write("1.json", *lines), scans.write("2.json", lines[0])
+    task = scans.task(table("a"))
+    whole = scans.one(name, task)
+
+    def counted(_: Any, of: TableTask, parts: Sequence[FileTasks]) -> dict[int, int]:
+        texts = [f"{number} {large_files.json_codec.dumps(part)}" for number, part in enumerate(parts)]
+        batches = iter([pa.record_batch({"part": pa.array(texts)})])
+        return {row["part"]: row["lines"] for batch in large_files._count_lines(batches, of) for row in batch.to_pylist()}
+
+    monkeypatch.setattr(large_files, "_counted", counted)
+    monkeypatch.setattr(large_files, "_LARGE", 700)
+    sizes = {one: (scans.archive / one).stat().st_size for one in (name, small)}
+    parts = large_files.split(Mock(), task, [FileTasks(files=(FileTask(path=one, size=size),)) for one, size in sizes.items()])
+    assert [one.path for one in parts if not one.stop] == [small]
+    assert len(parts) > 10
+    found = [one for part in parts if part.path == name for one in scan_file((task,), part)]
+    assert sum(one.lines for one in found) == len(lines)
+    assert [(row["line"], row["raw"]) for row in feed_of(task, found)] == [(row["line"], row["raw"]) for row in feed_of(task, [whole])]
+    assert [row["raw"] for row in feed_of(task, found)] == lines[::3]
