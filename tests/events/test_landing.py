@@ -1,6 +1,7 @@
 """Scanned files are landed without a JVM: of the files before the first gap, from what finished tasks name, each key once."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,10 +13,15 @@ import pytest
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
+from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.schema.tables import TableSchema
+from cdc_ops.core.schema.unsigned_bigints import too_large_column
 from cdc_ops.errors import TiedEventsError
 from cdc_ops.events.scan.facts import FileFacts
-from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask
+from cdc_ops.events.scan.merging import merged_facts
+from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
 from cdc_ops.events.scan.scan import scan_file
+from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.data_files.writer import write_data_file
 from cdc_ops.steps.log import large_files
 from cdc_ops.steps.log.folded_rows import Landing, land_folded
@@ -67,7 +73,7 @@ def test_only_files_that_a_finished_task_names_are_landed(scans: Scans, operatio
 def test_different_events_of_a_key_at_one_place_end_the_operation(scans: Scans, operation: Operation) -> None:
     name = scans.write("1.json", event("a", 1, 1, "one"), event("a", 1, 1, "other"), event("a", 1, 1, "one"), event("a", 2, 2))
     task, check = scans.task(table("a")), Mock()
-    with pytest.raises(TiedEventsError, match='key {"id":1} at '):
+    with pytest.raises(TiedEventsError, match=r'key {"id":1} at '):
         landed(operation, scanned(task, [scans.one(name, task)]), (name,), check)
     check.assert_called_once_with()
     assert not list(Path(operation.target.staging).glob("*.json"))
@@ -95,13 +101,11 @@ def test_nothing_of_files_behind_a_gap_is_landed_or_set_aside(scans: Scans, oper
 def test_a_row_whose_key_moved_is_deleted_among_the_rows_of_its_old_key(scans: Scans, operation: Operation) -> None:
     count = 40
     lines = [event("a", 10 * number, number, "before") for number in range(1, count)]
-    lines += [
-        event("a", 1000 + number, 100 + number, "moved", op="u", before={"id": number, "c0": "before"}) for number in range(1, count)
-    ]
+    lines += [event("a", 1000 + number, 100 + number, "moved", op="u", before={"id": number, "c0": "before"}) for number in range(1, count)]
     task = scans.task(table("a"), buckets=8)
     name = scans.write("1.json", *lines)
     _, rows = landed(operation, scanned(task, [scans.one(name, task)]), (name,))
-    assert rows == {number: None for number in range(1, count)} | {100 + number: "moved" for number in range(1, count)}
+    assert rows == dict.fromkeys(range(1, count)) | {100 + number: "moved" for number in range(1, count)}
 
 
 def test_parts_of_a_large_file_begin_with_their_own_lines(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,3 +129,33 @@ def test_parts_of_a_large_file_begin_with_their_own_lines(scans: Scans, monkeypa
     assert sum(one.lines for one in found) == len(lines)
     assert [(row["line"], row["raw"]) for row in feed_of(task, found)] == [(row["line"], row["raw"]) for row in feed_of(task, [whole])]
     assert [row["raw"] for row in feed_of(task, found)] == lines[::3]
+
+
+def test_a_table_that_has_some_of_a_files_records_gets_the_others_beside_one_that_has_none(scans: Scans) -> None:
+    lines = [event(name, 10 * number, number) for number in range(6) for name in "ab"]
+    name = scans.write("1.json", *lines, "garbage", event("c", 99, 1))
+    size = (scans.archive / name).stat().st_size
+    watch = UnknownWatch(known=KnownTables(entries=("shop.a", "shop.b")), url=str(scans.archive), keeps_raw=True)
+    tasks = (scans.task(table("a"), watch=watch), scans.task(table("b")))
+    for first, expected in ((8, (2, 6, 1, (("shop.c", 1),))), (14, (0, 6, 0, ()))):
+        files = tuple(FileTask(path=name, size=size, table=number, first_line=(first, 0)[number]) for number in range(2))
+        mine, others = (one.found for one in scan_file(tasks, FileTasks(files=files)))
+        assert (mine.events, others.events, mine.bad, mine.unknown) == expected
+        assert (others.bad, others.unknown) == (1, ())
+
+
+def test_a_value_that_a_column_does_not_hold_stops_its_table_alone_and_names_the_column(scans: Scans) -> None:
+    def numbers(name: str, stored: str) -> TableSchema:
+        made = table(name, "bigint unsigned")
+        return replace(made, columns=(made.columns[0], replace(made.columns[1], source_type="bigint unsigned", delta_type=stored)))
+
+    lines = [event(name, 10 * number, number, after={"id": number, "c0": 2**63 - 2 + number}) for number in range(3) for name in "ab"]
+    narrow, wide = scans.task(numbers("a", "bigint")), scans.task(numbers("b", "decimal(20,0)"))
+    first, second = scans.read(scans.write("1.json", *lines), narrow, wide)
+    assert (too_large_column(first.too_large), first.failure, second.too_large, second.failure) == ("c0", (), "", ())
+    assert second.found.events == 3
+    scanned(wide, [second]).check_columns()
+    with pytest.raises(ValueTooLargeError, match="VALUE_TOO_LARGE"):
+        scanned(narrow, [first]).check_columns()
+    [both] = merged_facts([replace(second, table=0), first])
+    assert both.too_large == first.too_large
