@@ -1,5 +1,6 @@
 """Binlogs by kernels: where they begin, and that the rows which they leave are read by the reference decoder."""
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,17 @@ def test_rows_of_tables_that_nobody_names_are_counted_beside_those_that_kernels_
     watch = UnknownWatch(known=KnownTables(entries=("shop.items", "shop.others")), url=str(scans.archive))
     others, own = scans.read(NAME, scans.task(items(name="others"), watch=watch), scans.task(items()))
     assert (others.found.unknown, own.found.events, seen) == ((), 2, [2])
+
+
+def test_a_row_that_lacks_columns_is_set_aside_and_not_filled_from_the_image_before_it(scans: Scans) -> None:
+    writer = BinlogWriter()
+    writer.transaction(1, (1, "one"))
+    writer.gtid(2)
+    writer.table_map()
+    before, after = b"\0" + struct.pack("<Q", 1) + b"\3one", b"\0" + b"\3new"
+    writer.event(EventType.UPDATE_ROWS_V1, struct.pack("<IHH", 7, 0, 1) + b"\2" + b"\3" + b"\2" + before + after)
+    writer.commit()
+    write(scans, writer)
+    facts = scans.one(NAME, task := scans.task(items()))
+    assert (facts.found.events, facts.found.bad) == (1, 1)
+    assert changes(scans, task) == [("c", 1, "one")]
