@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cdc_ops.formats.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.decoder import BinlogFile
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.archive.binlog_facts import BinlogFacts

@@ -6,8 +6,8 @@ import struct
 from typing import Any
 
 import pytest
-from cdc_ops.formats.binlog.decoder import BinlogFile
-from cdc_ops.formats.binlog.texts import record_of
+from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.texts import record_of
 
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.files import ListedFile
