@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -26,10 +27,14 @@ from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import DoubledImage, FieldType, Record
 from cdc_ops.events.registry import open_format
+from cdc_ops.events.scan import tables
+from cdc_ops.events.scan.request import FileTask, TableTask
+from cdc_ops.events.scan.spreading import Spreader
+from cdc_ops.events.scan.tables import TableScan
 from cdc_ops.events.table import TableReader
 from cdc_ops.events.values import ValueTooLargeError
 from tests.plain_events import TOKENS
-from tests.plain_formats import STRANGE, CASES
+from tests.plain_formats import CASES, STRANGE
 
 _PLAIN: Final = 1000
 _MORE: Final = ("-0.0", "-0e0", "-1e-400", "1e-400", "16777217.0", "16777216.999999999", "3.4028235677973366e38", "1.0e-45")
@@ -260,6 +265,38 @@ def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool
             assert repr(getattr(batch, name)) == repr(getattr(other, name)), name
         assert repr(_numbered(batch.feed())) == repr(_numbered(other.feed()))
     assert min(seen["change"], seen["else"]) > 50
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_file_shows_does_not_depend_on_the_size_of_batches(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = CASES[case]
+    form = open_format(chosen.format)
+    changes, feed = tmp_path / "changes", tmp_path / "feed"
+    changes.mkdir()
+    feed.mkdir()
+    task = TableTask(
+        url=str(tmp_path),
+        options=(),
+        format=chosen.format,
+        schema=chosen.table,
+        keys=("id", "code"),
+        declared=("id",),
+        changes=str(changes),
+        feed=str(feed),
+    )
+    records = [Record(line, "f", number, 0, number) for number, line in enumerate(chosen.records(5).lines(600))]
+    every = [one.position for record in records for one in envelopes_of(form, record)]
+    places = sorted(tuple(part for part in place if part is not None) for place in every if place and None not in place)
+    found = []
+    for size in (1, 7, 4096):
+        monkeypatch.setattr(tables, "_BATCH", size)
+        table = TableScan(form, task, FileTask(path="f", size=0, newest=places[len(places) // 2]))
+        spread = Spreader(form, [table])
+        for record in records:
+            spread.add(record)
+        found.append(replace(table.finish(), changes=(), feed=()))
+    assert found[0].order.behind > 50
+    assert found[0] == found[1] == found[2]
 
 
 def _numbered(feed: pa.Table) -> list[Any]:
