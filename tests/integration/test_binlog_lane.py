@@ -1,39 +1,36 @@
-"""Pipelines over binlogs of real servers come to the same by both decoders: the feed, what an operation lands, and its errors."""
+"""Binlogs of real servers come to the same by kernels with the reference decoder and by that alone: rows, what is landed, errors."""
 
-import json
 import shutil
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_ops.formats.feed.canonical import canonical_feed, records_of
-from cdc_ops.formats.registry import open_format
-from cdc_ops.steps.log.plain import binlog_scan, opening
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.pipeline.archive_config import ArchiveConfig, Decoder, OnUnknownTable
+from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.mysql_types import is_unsigned_bigint
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import WIDE
-from cdc_ops.decode.kernel_folder import FIRST_TIME
 from cdc_ops.dev.servers import DatabaseServer
-from cdc_ops.errors import BadRecordsError, CdcError
-from cdc_ops.lake.spark.session import sibling_session
+from cdc_ops.errors import BadRecordsError
+from cdc_ops.events.scan import binlog, fast_binlog
+from cdc_ops.events.scan.tables import TableScan
 from cdc_ops.sources.base import open_source
-from cdc_ops.steps.log.event_files import chosen_format, open_alone
-from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
+from tests.events.both_decoders import BothDecoders
+from tests.events.scanned import Scans
 from tests.integration.test_binlog_decoder import (
     DB,
     NARROW_ROWS,
@@ -44,7 +41,7 @@ from tests.integration.test_binlog_decoder import (
     session,  # noqa: F401
 )
 from tests.operations import with_fields
-from tests.spark.test_shared_reading import facts_of
+from tests.spark.test_shared_reading import landed
 from tests.state_values import make_operation
 
 
@@ -96,7 +93,7 @@ class Binlogs:
 
     def operation(self, name: str, *kinds: str, **log_parts: Any) -> Operation:
         url = str(self.folder / "archive")
-        rules = ArchiveConfig.of(url=url, format="mysql-binlog", layout="binlog", min_file_age=timedelta(0), decoder=Decoder.AUTO)
+        rules = ArchiveConfig.of(url=url, format="mysql-binlog", layout="binlog", min_file_age=timedelta(0))
         paths = [self.files[kind] for kind in kinds]
         with closing(open_archive(url, {})) as archive:
             listed = archive.stat(paths)
@@ -107,27 +104,9 @@ class Binlogs:
         return with_fields(base, schema=self.schemas[name], log=log, staging=str(self.folder / "staging" / name))
 
 
-def log_of(operation: Operation, decoder: Decoder = Decoder.AUTO) -> LogBatch:
-    log: Any = operation.read
-    return replace(log.batch, archive=replace(log.batch.archive, decoder=decoder))
-
-
 @pytest.fixture(scope="module")
 def binlogs(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Binlogs:  # noqa: F811
     return Binlogs(session, tmp_path_factory.mktemp("binlogs"))
-
-
-def shown(feed: DataFrame) -> list[str]:
-    """What a feed says of each record, whatever its number is."""
-    names = ("kind", "op", "key", "previous_key", "after", "present", "nulled", "unmapped", "position", "reason", "ddl")
-    return sorted(json.dumps(row.asDict(recursive=True), default=repr, sort_keys=True) for row in feed.select(*names).collect())
-
-
-def assert_same(found: list[str], expected: list[str]) -> None:
-    """Compares what may be thousands of texts, and shows the first that differ."""
-    assert len(expected) > 5
-    assert (sorted(set(found) - set(expected))[:2], sorted(set(expected) - set(found))[:2]) == ([], [])
-    assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -138,47 +117,35 @@ def assert_same(found: list[str], expected: list[str]) -> None:
     ],
 )
 def test_rows_by_kernels_and_the_records_that_they_leave_are_the_feed_of_all_records(
-    spark: SparkSession, binlogs: Binlogs, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    binlogs: Binlogs, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "folds_in_workers", lambda _: False)  # each row comes out then, not only the last of its key
-    operation = binlogs.operation(name, kind)
-    log, spec = log_of(operation), open_format("mysql-binlog")
-    keys, own = operation.apply.keys, sibling_session(spark)
-
-    def feed(envelopes: DataFrame) -> DataFrame:
-        return canonical_feed(spec, records_of(envelopes, operation.table), operation.full_schema, keys, chosen_format(log), before=False)
-
-    with closing(open_archive(log.url, {})) as archive:
-        exact = feed(open_alone(own, log_of(operation, Decoder.EXACT), archive).envelopes(lambda found: found))
-    lane = opening.open_plain(own, operation, log, "look", print)
-    assert lane is not None
-    left = feed(lane.counted(log).envelopes(lambda found: found))
-    both = left.unionByName(lane.feed(lane.scans, exact))
-    assert_same(shown(both), shown(exact))
-    plain, marked = lane.events(lane.scans), lane.marked(lane.scans)
-    assert plain + marked == exact.count()
-    expected = {"wide": (5, 20), "narrow": (2 * NARROW_ROWS, 30), "t": (0, 10)}[name]
-    assert plain >= expected[0], (plain, marked)
-    assert marked >= expected[1], (plain, marked)
+    both = BothDecoders(binlogs.folder, monkeypatch)
+    mixed, exact = both.read(binlogs.files[kind], binlogs.schemas[name], make_operation(1).apply.keys)
+    assert (mixed.facts, mixed.feed) == (exact.facts, exact.feed)
+    assert (sorted({*mixed.changes} - {*exact.changes})[:2], sorted({*exact.changes} - {*mixed.changes})[:2]) == ([], [])
+    assert mixed == exact
+    left = exact.facts.events + exact.facts.bad - both.by_kernels
+    expected = {"wide": (5, 20), "narrow": (2 * NARROW_ROWS, 30), "t": (0, 5)}[name]
+    assert both.by_kernels >= expected[0], (both.by_kernels, left)
+    assert left >= expected[1], (both.by_kernels, left)
 
 
-def landed(spark: SparkSession, operation: Operation, decoder: Decoder, readings: SharedScans | None = None) -> tuple[Any, ...]:
-    """What an operation comes to by a decoder; or its error."""
-    log = log_of(operation, decoder)
-    own = with_fields(operation, log=log, staging=f"{operation.target.staging}-{decoder}")
-    policy = OnUnknownTable.QUARANTINE if log.unknown == "set aside" else OnUnknownTable.IGNORE
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """Files below so many bytes are read by the reference decoder alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(binlog, "_SMALL", size)
+        yield
+
+
+def landed_by(spark: SparkSession, operation: Operation, way: str, readings: SharedScans | None = None) -> tuple[Any, ...]:
+    """What an operation comes to by `kernels`, or the `reference` decoder; or its error."""
+    own = with_fields(operation, staging=f"{operation.target.staging}-{way}")
+    log: Any = operation.read
+    policy = OnUnknownTable.QUARANTINE if log.batch.unknown == "set aside" else OnUnknownTable.IGNORE
     readings = readings or SharedScans(spark, (), "app", print, KnownTables(entries=(f"{DB}.narrow",), policy=policy))
-    at_once = sibling_session(spark)
-    try:
-        manifest = land_events(at_once, own, log, "try", readings)
-    except CdcError as error:
-        return type(error), str(error)
-    bad = []
-    if Path(feed_folder(own, manifest.attempt)).exists():
-        feed = at_once.read.parquet(feed_folder(own, manifest.attempt)).where(F.col("raw").isNotNull())
-        bad = sorted(tuple(row) for row in feed.select("file", "line", "reason", "raw").collect())
-    rows = sorted(map(str, at_once.read.parquet(f"{own.target.staging}/{manifest.attempt}").collect()))
-    return facts_of(manifest), rows, bad
+    with small_files({"kernels": 0, "reference": 2**63}[way]):
+        return landed(spark, own, readings)
 
 
 @pytest.mark.parametrize("unknown", [pytest.param("elsewhere", marks=pytest.mark.long), "set aside"])
@@ -186,8 +153,8 @@ def test_an_operation_lands_the_same_by_both_decoders_whatever_is_done_about_unk
     spark: SparkSession, binlogs: Binlogs, unknown: str
 ) -> None:
     operation = binlogs.operation("narrow", "plain", unknown=unknown, quarantine="somewhere")
-    exact = landed(spark, operation, Decoder.EXACT)
-    assert landed(spark, operation, Decoder.AUTO) == exact
+    exact = landed_by(spark, operation, "reference")
+    assert landed_by(spark, operation, "kernels") == exact
     facts, rows, _ = exact
     assert len(rows) > NARROW_ROWS
     assert bool(facts[0].unknown.tables) == bool(unknown)
@@ -200,35 +167,40 @@ def test_rows_that_cannot_be_read_are_told_and_set_aside_alike_by_both_decoders(
     spark: SparkSession, binlogs: Binlogs, name: str, bad: int, quarantine: str
 ) -> None:
     operation = binlogs.operation(name, "plain", quarantine=quarantine)
-    found = landed(spark, operation, Decoder.EXACT)
-    assert landed(spark, operation, Decoder.AUTO) == found
+    found = landed_by(spark, operation, "reference")
+    assert landed_by(spark, operation, "kernels") == found
     assert len(found[2]) >= bad if quarantine else issubclass(found[0], BadRecordsError), "images lack columns"
 
 
 def test_tables_of_one_archive_are_decoded_together_and_come_to_what_they_come_to_alone(spark: SparkSession, binlogs: Binlogs) -> None:
     operations = [binlogs.operation(name, "plain", quarantine="somewhere") for name in ("narrow", "t")]
-    alone = [landed(spark, operation, Decoder.AUTO) for operation in operations]
+    alone = [landed_by(spark, operation, "kernels") for operation in operations]
     together = [with_fields(one, staging=f"{one.target.staging}-together") for one in operations]
     said: list[str] = []
-    own = [with_fields(one, log=log_of(one), staging=f"{one.target.staging}-auto") for one in together]
+    own = [with_fields(one, staging=f"{one.target.staging}-kernels") for one in together]
     readings = SharedScans(spark, own, "app", said.append)
-    assert [landed(spark, operation, Decoder.AUTO, readings) for operation in together] == alone
+    assert [landed_by(spark, operation, "kernels", readings) for operation in together] == alone
     readings.close()
-    assert [line for line in said if line != FIRST_TIME] == [f"{log_of(own[0]).url}: 1 files are decoded once for 2 tables"]
+    assert said == [f"{binlogs.folder}/archive: 1 files are read once for 2 tables"]
 
 
 def test_a_table_of_which_most_rows_are_not_plain_is_left_and_its_neighbours_are_not(
-    binlogs: Binlogs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    binlogs: Binlogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(binlog_scan, "_MANY_LEFT", 10)
-    operations = [with_fields(binlogs.operation(name, "plain"), staging=str(tmp_path / name)) for name in ("wide", "narrow")]
-    requests = [opening.LaneRequest(operation=one, log=log_of(one), attempt="try") for one in operations]
-    tasks = [opening._task(request, None) for request in requests]
-    for name in ("wide", "narrow"):
-        (tmp_path / name / "try-plain").mkdir(parents=True)
-    wanted = [file for number, request in enumerate(requests) for file in opening._files(request.log, number)]
-    wide_scan, narrow_scan = binlog_scan.scan_binlog(tasks, wanted)
-    assert wide_scan.failure.startswith("most of its rows have values that the decoder does not take")
-    assert (wide_scan.plain, list((tmp_path / "wide" / "try-plain").iterdir())) == ((), [])
-    assert narrow_scan.failure == ""
-    assert narrow_scan.seen.events > NARROW_ROWS
+    taken: dict[str, int] = {}
+    add = TableScan.add_plain
+
+    def counted(scan: TableScan, changes: Any, moments: Any) -> None:
+        taken[scan.name[1]] = taken.get(scan.name[1], 0) + changes.num_rows
+        add(scan, changes, moments)
+
+    monkeypatch.setattr(TableScan, "add_plain", counted)
+    monkeypatch.setattr(fast_binlog, "_MANY_LEFT", 10)
+    scans = Scans(binlogs.folder, FormatOptions(name="mysql-binlog"))
+    keys = make_operation(1).apply.keys
+    with small_files(0):
+        wide, narrow = scans.read(binlogs.files["plain"], *(scans.task(binlogs.schemas[name], keys) for name in ("wide", "narrow")))
+    assert (wide.failure, narrow.failure) == ((), ())
+    assert taken.keys() == {"narrow"}
+    assert taken["narrow"] > NARROW_ROWS
+    assert wide.found.events > 20

@@ -1,4 +1,4 @@
-"""Operations whose records are in the files of one folder: read once, and each comes to what it comes to alone."""
+"""Operations whose records are in the files of one folder: read once, and each comes to what it comes to alone, whoever reads."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_ops.formats.files.containers import open_files
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -21,10 +20,12 @@ from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
 from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError, UnknownTablesError
+from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError, TiedEventsError, UnknownTablesError
+from cdc_ops.events.scan.request import FileTasks
+from cdc_ops.events.scan.scan import scan_file
+from cdc_ops.steps.log import folded_rows, scanned_files
 from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
-from cdc_ops.steps.log.unknown_tables import UnknownTableFilter
 from tests.operations import with_fields
 from tests.state_values import make_operation
 from tests.unit.test_events import column
@@ -91,8 +92,10 @@ def landed(spark: SparkSession, operation: Operation, readings: SharedScans, *, 
         manifest = land_events(session, own, operation.read.batch, "try", readings)
     except CdcError as error:
         return type(error), str(error)
-    feed = session.read.parquet(feed_folder(own, "try")).where(F.col("raw").isNotNull())
-    bad = sorted(tuple(row) for row in feed.select("file", "line", "reason", "raw").collect())
+    bad = []
+    if list(Path(feed_folder(own, "try")).glob("*.parquet")):
+        feed = session.read.parquet(feed_folder(own, "try")).where(F.col("raw").isNotNull())
+        bad = sorted(tuple(row) for row in feed.select("file", "line", "reason", "raw").collect())
     rows = sorted(map(str, session.read.parquet(f"{own.target.staging}/try").collect()))
     return facts_of(manifest), rows, bad
 
@@ -103,20 +106,26 @@ def facts_of(manifest: Manifest) -> tuple[Any, ...]:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of files of each set that is opened."""
-    seen: list[int] = []
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of files that are opened."""
+    seen: list[str] = []
 
-    def counted(spark: Any, files: Any, *others: Any) -> Any:
-        seen.append(len(files))
-        return open_files(spark, files, *others)
+    def noted(tasks: Any, wanted: FileTasks) -> Any:
+        seen.append(wanted.path)
+        return scan_file(tasks, wanted)
 
-    monkeypatch.setattr("cdc_ops.steps.log.event_files.open_files", counted)
+    monkeypatch.setattr("cdc_ops.steps.log.scanned_files.scan_file", noted)
     return seen
 
 
+def by_tasks(patch: pytest.MonkeyPatch) -> None:
+    """Lets tasks of Spark read and fold files, however small they are."""
+    for module in (scanned_files, folded_rows):
+        patch.setattr(module, "_HERE", -1)
+
+
 def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
-    spark: SparkSession, tmp_path: Path, opened: list[int]
+    spark: SparkSession, tmp_path: Path, opened: list[str]
 ) -> None:
     folder = Folder(tmp_path)
     folder.write(*(event(table, 10 * n, n) for n in (1, 2) for table in "abc"), "null", '{"op": "x"}', event("other", 25, 1))
@@ -139,11 +148,9 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     readings = SharedScans(spark, operations, "app", said.append, known)
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda one: landed(spark, one, readings), operations))
-    assert opened == [3]
+    assert sorted(opened) == folder.paths
     assert said == [f"{tmp_path}/archive: 3 files are read once for 3 tables"]
-    assert list((tmp_path / "staging").rglob("*-shared"))
     readings.close()
-    assert not list((tmp_path / "staging").rglob("*-shared"))
     with ThreadPoolExecutor(2) as pool:
         nobody = SharedScans(spark, (), "app", said.append, known)
         alone = list(pool.map(lambda one: landed(spark, one, nobody, alone=True), operations))
@@ -157,7 +164,94 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     assert together[0][2][1][2:] == ("the record is of table shop.other, which the pipeline file does not name", event("other", 25, 1))
     # What is landed already needs no reading; who is left over reads for himself.
     later = SharedScans(spark, operations[:2], "again", said.append)
-    assert later.part_of(spark, operations[0]) is None
+    assert later.take(operations[0]) is None
+
+
+def test_what_was_read_for_a_table_that_does_not_take_it_is_removed(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write(event("a", 10, 1), event("b", 20, 1))
+    operations = [folder.operation(name, 0) for name in "ab"]
+    readings = SharedScans(spark, operations, "app", print)
+    taken = readings.take(operations[0])
+    assert taken is not None
+    left = tmp_path / "staging" / "b"
+    assert list(left.rglob("part-changes-*"))
+    readings.close()
+    assert not list(left.rglob("part-changes-*"))
+    assert list((tmp_path / "staging" / "a").rglob("part-changes-*"))  # whoever took it removes it
+
+
+def fill(folder: Folder) -> Operation:
+    """Two files with events of all kinds, lines that are none, and a TRUNCATE."""
+    folder.write(*(event("a", 10 * n, n % 30) for n in range(1, 60)), "null", event("other", 25, 1), "garbage", '{"op": "x"}')
+    moved = json.dumps({**json.loads(event("a", 903, 31, op="u")), "before": {"id": 3, "c0": "x"}})
+    partial = json.dumps({**json.loads(event("a", 904, 4, op="u")), "after": {"id": 4}})
+    folder.write(event("a", 900, 1, "one", op="u"), event("a", 902, 2, op="d"), moved, partial, "", event("a", 5, 32, "late"))
+    return folder.operation("a", 0, 1)
+
+
+def test_tasks_of_spark_land_what_this_process_lands(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Folder(tmp_path)
+    operation = fill(folder)
+    truncate = json.dumps({**json.loads(event("a", 905, 0)), "op": "t", "before": None, "after": None})
+    folder.write(truncate, event("a", 906, 7, "new"))
+    nobody, emptied = SharedScans(spark, (), "app", print), folder.operation("a", 0, 1, 2)
+    here = [landed(spark, one, nobody) for one in (operation, with_fields(emptied, staging=str(tmp_path / "emptied")))]
+    by_tasks(monkeypatch)
+    assert [landed(spark, one, nobody, alone=True) for one in (operation, with_fields(emptied, staging=str(tmp_path / "emptied")))] == here
+    assert [len(found[1]) for found in here] == [32, 1]
+    assert [line for _, line, _, _ in here[0][2]] == [61, 62]
+
+
+@pytest.mark.parametrize("tasks", [False, True])
+def test_rows_that_a_task_lands_twice_count_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: bool) -> None:
+    operation, land, twice = fill(Folder(tmp_path)), folded_rows._landed, list[int]()
+    nobody = SharedScans(spark, (), "app", print)
+    once = landed(spark, operation, nobody)
+    if tasks:
+        by_tasks(monkeypatch)
+
+    def landed_again(*arguments: Any) -> Any:
+        twice.append(len(land(*arguments)))  # as a task does whose executor dies before it has answered
+        return land(*arguments)
+
+    monkeypatch.setattr(folded_rows, "_landed", landed_again)
+    assert landed(spark, operation, nobody, alone=True) == once
+    assert sum(twice) >= 1
+
+
+@pytest.mark.parametrize("tasks", [False, True])
+def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: bool
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write(event("a", 10, 1, "x"), event("a", 10, 1, "x"), event("a", 11, 2))
+    folder.paths = ["plain.json"]  # without an offset of its own, which would order them
+    archived = tmp_path / "archive" / "plain.json"
+    nobody = SharedScans(spark, (), "app", print)
+    if tasks:
+        by_tasks(monkeypatch)
+    archived.write_text("\n".join((event("a", 10, 1, "x"), event("a", 10, 1, "x"), event("a", 11, 2))))
+    assert len(landed(spark, folder.operation("a", 0), nobody)[1]) == 2
+    archived.write_text("\n".join((event("a", 10, 1, "x"), event("a", 10, 1, "y"), event("a", 11, 2))))
+    error, told = landed(spark, folder.operation("a", 0), nobody, alone=True)
+    assert error is TiedEventsError
+    assert "Events of shop.a have no total order: key " in told
+
+
+def test_executors_that_cannot_read_leave_all_to_this_process_and_the_run_says_so(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation, said = fill(Folder(tmp_path)), list[str]()
+    nobody = SharedScans(spark, (), "app", said.append)
+    expected = landed(spark, operation, nobody)
+    by_tasks(monkeypatch)
+    for module in (scanned_files, folded_rows):
+        monkeypatch.setattr(module, "why_not", lambda _: "of Spark's executors: no module named msgspec")
+    assert landed(spark, operation, nobody, alone=True) == expected
+    assert said == [
+        f"{tmp_path}/archive: this process reads all files, because Spark's executors cannot: of Spark's executors: no module named msgspec"
+    ]
 
 
 def test_unknown_tables_stop_those_whose_own_files_have_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -184,18 +278,3 @@ def test_a_file_that_cannot_be_read_stops_all_tables_of_its_folder_by_the_same_w
     first, second = (landed(spark, one, readings) for one in operations)
     assert first == second
     assert first[0] is ArchiveFileError
-
-
-def test_a_table_with_a_folder_of_its_own_is_known_in_that_only_and_names_are_compared_exactly(spark: SparkSession) -> None:
-    url = "/archive/{schema}.{table}/"
-    log = LogBatch(archive=replace(RULES, url=url), url="/archive/shop.a", files=(), before=ArchiveWatermark())
-    known = KnownTables(entries=("shop.?", "crm.x"))
-    tables = [("shop", "a"), ("shop", "b"), ("Shop", "a"), ("crm", "x"), ("shop", "ab"), (None, "a"), ("shop", ""), (None, None)]
-    frame = spark.createDataFrame([(table,) for table in tables], "table struct<schema: string, name: string>")
-
-    def unknown(batch: LogBatch) -> list[tuple[str | None, str | None]]:
-        rows = frame.where(UnknownTableFilter(known=known, log=batch).is_unknown()).collect()
-        return [(row["table"]["schema"], row["table"]["name"]) for row in rows]
-
-    assert unknown(log) == tables[1:6]
-    assert unknown(replace(log, archive=replace(RULES, url="/archive"), url="/archive")) == [tables[2], tables[4], tables[5]]
