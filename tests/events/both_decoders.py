@@ -1,7 +1,7 @@
 """Binlogs read as they are read, and by the reference decoder alone: what is found in them is the same."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Found:
 
     failure: tuple[tuple[str, str], ...]
     too_large: str
-    facts: TableFacts = TableFacts()
+    facts: TableFacts = field(default_factory=TableFacts)
     changes: tuple[str, ...] = ()
     feed: tuple[str, ...] = ()
 

@@ -68,7 +68,7 @@ PLAIN |= {"maxwell": MAXWELL, "canal": CANAL, "ticdc-canal": TICDC}
 
 def changed(record: dict[str, Any], **others: Any) -> dict[str, Any]:
     """A record with other members; `a.b` is the member `b` of `a`."""
-    found = json.loads(json.dumps(record))
+    found: dict[str, Any] = json.loads(json.dumps(record))
     for name, value in others.items():
         place, _, inner = name.partition(".")
         if inner:

@@ -1,4 +1,4 @@
-"""The fold of an event history in Spark comes to what the fold in plain Python comes to; the sales table of the worked example has four rows."""
+"""The fold of an event history in Spark comes to what plain Python comes to; the worked example of a sales table has four rows."""
 
 import json
 from dataclasses import replace

@@ -86,8 +86,17 @@ def batch(gtids: str, *, number: int = 5, stream: str = "binlog") -> LogBatch:
 
 
 def file(number: int, before: str, after: str) -> ReadFile:
-    path, said = f"binlog.00000{number}", {"before": before, "after": after, "transactions": 1, "next_name": ""}
-    return read_file(BinlogFacts(path=path, size=9, complete_to=9, end=FileEnd.ROTATE, **said))
+    facts = BinlogFacts(
+        path=f"binlog.00000{number}",
+        size=9,
+        complete_to=9,
+        end=FileEnd.ROTATE,
+        next_name="",
+        before=before,
+        after=after,
+        transactions=1,
+    )
+    return read_file(facts)
 
 
 FILES = (file(6, "server 1; 0-1-9", "server 1; 0-1-12"), file(5, "server 1; 0-1-7", "server 1; 0-1-9"))
