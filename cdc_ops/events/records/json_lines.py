@@ -243,7 +243,8 @@ class Lines:
         if is_compressed(self._path):
             return False
         with closing(self._archive.open(self._path)) as stream:
-            stream.seek(self._part.stop)
+            mark = len(_BYTE_ORDER_MARK) if stream.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK else 0
+            stream.seek(max(self._part.stop, mark))
             return any(_TEXT.search(data) for data in iter(lambda: stream.read(_BLOCK), b""))
 
 
