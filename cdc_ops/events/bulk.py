@@ -173,6 +173,13 @@ def float32(found: pa.Array) -> pa.Array:
     return pa.array(near, pa.float32(), mask=found.is_null().to_numpy(zero_copy_only=False))
 
 
+def finite(found: pa.Array) -> pa.Array:
+    """Returns numbers, unless one of them is infinite: its digits were too large."""
+    if np.isinf(found.fill_null(0.0).to_numpy()).any():
+        raise ValueError("an infinite number")
+    return found
+
+
 def scaled(found: list[int | None], precision: int, scale: int) -> pa.Array:
     """Returns decimals of up to 18 digits from their digits as whole numbers."""
     limit = 10**precision - 1

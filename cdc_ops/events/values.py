@@ -213,17 +213,22 @@ _floats: Final = bulk.first_of(bulk.floats, lambda data: bulk.matching(_PLAIN_FL
 
 
 def _float64(text: str) -> Any:
-    return float(text) if _FLOAT.fullmatch(text) else _odd_float(text, float)
+    return _in_range(float(text)) if _FLOAT.fullmatch(text) else _odd_float(text, float)
 
 
-quick(_float64, _floats)
+quick(_float64, lambda data: bulk.finite(_floats(data)))
 
 
 def _float32(text: str) -> Any:
-    return _nearest_float32(text) if _FLOAT.fullmatch(text) else _odd_float(text, _nearest_float32)
+    return _in_range(_nearest_float32(text)) if _FLOAT.fullmatch(text) else _odd_float(text, _nearest_float32)
 
 
-quick(_float32, lambda data: bulk.float32(_floats(data)))
+quick(_float32, lambda data: bulk.finite(bulk.float32(_floats(data))))
+
+
+def _in_range(number: float) -> Any:
+    """Refuses digits of which the type makes an infinity: no server has such a number."""
+    return UNREADABLE if math.isinf(number) else number
 
 
 def _odd_float(text: str, read: Callable[[str], float]) -> Any:
@@ -233,15 +238,15 @@ def _odd_float(text: str, read: Callable[[str], float]) -> Any:
     if special is not None:
         return special
     if _FLOAT.fullmatch(text):
-        return read(text)
+        return _in_range(read(text))
     if marked := _MARKED_FLOAT.fullmatch(text):
-        return read(marked[1])
+        return _in_range(read(marked[1]))
     if binary := _BINARY_FLOAT.fullmatch(text):
         try:
             number = float.fromhex(binary[1])
         except OverflowError:
-            number = -math.inf if text[0] == "-" else math.inf
-        return number if read is float else c_float(number).value
+            return UNREADABLE
+        return _in_range(number if read is float else c_float(number).value)
     return UNREADABLE
 
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cdc_ops.events.binlog.decoder import BinlogFile
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
@@ -19,6 +18,7 @@ from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveOrderError, BinlogCutError
+from cdc_ops.events.binlog.decoder import BinlogFile
 from cdc_ops.steps.archive.frozen_files import after_reading
 from cdc_ops.steps.archive.parsed_names import parsed_names
 from cdc_ops.steps.archive.replaced_binlogs import KnownFiles, check_not_replaced

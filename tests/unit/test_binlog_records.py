@@ -6,8 +6,6 @@ import struct
 from typing import Any
 
 import pytest
-from cdc_ops.events.binlog.decoder import BinlogFile
-from cdc_ops.events.binlog.texts import record_of
 
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.files import ListedFile
@@ -18,6 +16,8 @@ from cdc_ops.core.binlog.events import EventType
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.errors import ArchiveOrderError
+from cdc_ops.events.binlog.decoder import BinlogFile
+from cdc_ops.events.binlog.texts import record_of
 from cdc_ops.steps.log.binlog_order import transactions_after
 from tests.binlog_files import BinlogWriter, read_file
 

@@ -48,11 +48,12 @@ class DebeziumEvents:
         options: The format's options.
         place: Returns the position of an event.
         schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
+        marks: True if the connector writes a placeholder for a value that did not change; MySQL's and MariaDB's logs have all values.
     """
 
-    def __init__(self, options: FormatOptions, place: Place, *, schemas: bool = True) -> None:
+    def __init__(self, options: FormatOptions, place: Place, *, schemas: bool = True, marks: bool = True) -> None:
         self._spec = format_spec(options.name)
-        self._place, self._schemas = place, schemas
+        self._place, self._schemas, self._marks = place, schemas, marks
         self._values = Values(self._spec, options)
 
     @property
@@ -73,7 +74,7 @@ class DebeziumEvents:
         kind, reason = _CHANGE, None
         if op is None or op == "m" or body.source is None or body.ddl is not None or body.status is not None:
             kind, reason = _kind(body, after)
-        if may_lack_values(value):
+        if self._marks and may_lack_values(value):
             if lacks_values(op, after):
                 kind, reason = RecordKind.BAD, INCOMPLETE
             before, after = unchanged_left_out(before), unchanged_left_out(after)
@@ -150,7 +151,7 @@ def _oracle_place(event: Event, source: Origin, streamed: bool, offset: int | No
 
 def mysql(options: FormatOptions) -> Format:
     """The formats `debezium-mysql` and `debezium-mysql-avro`."""
-    return DebeziumEvents(options, _mysql_place, schemas=False)
+    return DebeziumEvents(options, _mysql_place, schemas=False, marks=False)
 
 
 def postgres(options: FormatOptions) -> Format:

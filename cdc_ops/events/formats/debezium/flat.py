@@ -88,13 +88,14 @@ class DebeziumFlat:
         options: The format's options.
         place: Returns what finds the position of a record.
         schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
+        marks: True if the connector writes a placeholder for a value that did not change; MySQL's and MariaDB's logs have all values.
     """
 
-    def __init__(self, options: FormatOptions, place: Callable[[Added], Place], *, schemas: bool = True) -> None:
+    def __init__(self, options: FormatOptions, place: Callable[[Added], Place], *, schemas: bool = True, marks: bool = True) -> None:
         self._spec = format_spec(options.name)
         self._values = Values(self._spec, options)
         added = Added(self._spec, options)
-        self._place, self._added = place(added), added.names
+        self._place, self._added, self._marks = place(added), added.names, marks
         self._op, self._schema, self._table = added.text("op"), added.text("schema" if schemas else "db"), added.text("table")
         self._moment = added.number("ts_ms", top=False)
         self._transactions = [added.text(name) for name in ("transaction.id", "gtid", "txId")]
@@ -114,7 +115,7 @@ class DebeziumFlat:
         op = _DELETE if deleted else self._op(row)
         image: Image | None = type(row)((name, cell) for name, cell in row.items() if name not in self._added)
         kind, reason = kind_of(row, op)
-        if may_lack_values(value):
+        if self._marks and may_lack_values(value):
             if lacks_values(op, image):
                 kind, reason = RecordKind.BAD, INCOMPLETE
             image = unchanged_left_out(image)
@@ -222,7 +223,7 @@ def _oracle_place(added: Added) -> Place:
 
 def mysql(options: FormatOptions) -> Format:
     """The formats `debezium-mysql-unwrapped` and `debezium-mysql-unwrapped-avro`."""
-    return DebeziumFlat(options, _mysql_place, schemas=False)
+    return DebeziumFlat(options, _mysql_place, schemas=False, marks=False)
 
 
 def postgres(options: FormatOptions) -> Format:
