@@ -14,6 +14,7 @@ from cdc_ops.events.registry import open_format
 SOURCE = {"db": "shop", "table": "t", "file": "b.000003", "pos": 4, "row": 0, "snapshot": "false", "ts_ms": 1}
 EVENT = {"op": "c", "before": None, "after": {"id": 1}, "source": SOURCE}
 MYSQL = FormatOptions(name="debezium-mysql")
+POSTGRES = FormatOptions(name="debezium-postgres")
 FLAT = FormatOptions(name="debezium-mysql-unwrapped", settings={"add.fields": "op,file,pos,row"})
 
 
@@ -73,7 +74,7 @@ def test_an_update_keeps_what_it_does_not_name() -> None:
 def test_a_value_that_did_not_change_is_left_out_however_it_is_spelled(unchanged: str) -> None:
     row = {"id": 1, "big": None, "other": "__debezium"}
     text = json.dumps({**EVENT, "op": "u", "after": row}).replace('"big": null', f'"big": {unchanged}')
-    [found] = envelopes_of(open_format(MYSQL), Record(text.encode(), "f", 0))
+    [found] = envelopes_of(open_format(POSTGRES), Record(text.encode(), "f", 0))
     assert [*(found.after or {})] == ["id", "other"]
-    [inserted] = envelopes_of(open_format(MYSQL), Record(text.replace('"op": "u"', '"op": "c"').encode(), "f", 0))
+    [inserted] = envelopes_of(open_format(POSTGRES), Record(text.replace('"op": "u"', '"op": "c"').encode(), "f", 0))
     assert inserted.kind is RecordKind.BAD

@@ -10,6 +10,7 @@ from cdc_ops.core.archive.file_names import KafkaName
 from cdc_ops.core.archive.offsets import ArchiveWatermark, LastEvent, PartitionWatermark, advanced
 from cdc_ops.core.events.event_order import FilePositions, check_positions_advance
 from cdc_ops.errors import ArchiveOrderError
+from cdc_ops.events.scan.facts import Order, TableFacts
 from cdc_ops.steps.log.event_order import check_order
 from tests.lake_case import Case
 
@@ -69,17 +70,17 @@ def test_the_newest_changes_stay_in_the_watermark_until_a_batch_moves_them() -> 
 
 
 def test_files_are_looked_at_in_the_order_of_their_offsets_whatever_their_names_sort_by() -> None:
-    """As rows of Spark: `check_order` finds the stream and the offset of each in its name."""
+    """`check_order` finds the stream and the offset of each in its name."""
     offsets = {"t+0+9": 9, "t+0+10": 10, "t+0+8": 8}
     names = {path: KafkaName(path=path, topic="t", partition=0, start_offset=offset, digits=1) for path, offset in offsets.items()}
     log, operation = cast(Any, SimpleNamespace(before=ArchiveWatermark(), declared=())), Case(root="/r").operation(1)
 
     def rows(places: dict[str, int]) -> Any:
         at = {"t+0+8": 1, "t+0+9": 2, "t+0+10": 3}
-        return [
-            {"file": path, "place": [place], "at": f"2026-01-01T12:{at[path]:02}:00", "behind": place, "behind_at": None}
+        return {
+            path: TableFacts(order=Order(place=(place,), at=f"2026-01-01T12:{at[path]:02}:00", behind=place))
             for path, place in places.items()
-        ]
+        }
 
     newest, behind = check_order(rows({"t+0+8": 100, "t+0+10": 300, "t+0+9": 200}), operation, log, names)
     assert newest == (LastEvent(stream="t/0", place=(300,), at=minute(3)),)
