@@ -91,6 +91,23 @@ def test_the_scale_of_a_decimal_is_the_one_of_its_record() -> None:
     assert values(column("numeric", postgres=True), unbounded) == ["1500", "-0.015", "7"]
 
 
+def test_each_of_the_records_that_are_read_together_has_the_scale_of_its_own_schema() -> None:
+    table = TableSchema(
+        table=TableName(schema="shop", name="t"),
+        columns=(replace(column("int"), name="id"), replace(column("decimal(10,2)"), name="price")),
+        primary_key=("id",),
+    )
+    scales, documents = (2, 1, 2, 0, 1), []
+    for number, scale in enumerate(scales):
+        price = {"field": "price", "type": "bytes", "name": PRECISE, "parameters": {"scale": str(scale)}}
+        fields = [{"field": "after", "fields": [{"field": "id", "type": "int32"}, price]}]
+        source = {"db": "shop", "table": "t", "file": "b.000001", "pos": number, "row": 0, "ts_ms": 1, "snapshot": "false"}
+        row = {"id": number, "price": in_bytes(1230)}
+        documents.append({"schema": {"fields": fields}, "payload": {"op": "c", "before": None, "after": row, "source": source}})
+    feed = feed_of(FormatOptions(name="debezium-mysql"), table, documents)
+    assert [str(row["after"]["price"]) for row in feed] == ["12.30", "123.00", "12.30", "1230.00", "123.00"]
+
+
 def test_a_decimal_without_schema_is_read_only_where_the_pipeline_file_says_how() -> None:
     one, text = column("decimal(10,0)"), [("1234", None), (in_bytes(1234), None)]
     assert values(one, text) == [None, None]
