@@ -75,15 +75,15 @@ def test_files_are_looked_at_in_the_order_of_their_offsets_whatever_their_names_
     names = {path: KafkaName(path=path, topic="t", partition=0, start_offset=offset, digits=1) for path, offset in offsets.items()}
     log, operation = cast(Any, SimpleNamespace(before=ArchiveWatermark(), declared=())), Case(root="/r").operation(1)
 
-    def rows(places: dict[str, int]) -> Any:
+    def facts(places: dict[str, int]) -> dict[str, TableFacts]:
         at = {"t+0+8": 1, "t+0+9": 2, "t+0+10": 3}
         return {
             path: TableFacts(order=Order(place=(place,), at=f"2026-01-01T12:{at[path]:02}:00", behind=place))
             for path, place in places.items()
         }
 
-    newest, behind = check_order(rows({"t+0+8": 100, "t+0+10": 300, "t+0+9": 200}), operation, log, names)
+    newest, behind = check_order(facts({"t+0+8": 100, "t+0+10": 300, "t+0+9": 200}), operation, log, names)
     assert newest == (LastEvent(stream="t/0", place=(300,), at=minute(3)),)
     assert behind == 600
     with pytest.raises(ArchiveOrderError, match=r"t\+0\+10 has changes"):  # the last file of them, and the first by name
-        check_order(rows({"t+0+8": 100, "t+0+10": 5, "t+0+9": 200}), operation, log, names)
+        check_order(facts({"t+0+8": 100, "t+0+10": 5, "t+0+9": 200}), operation, log, names)
