@@ -16,14 +16,14 @@ from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.schema.unsigned_bigints import too_large_column
-from cdc_ops.errors import TiedEventsError
+from cdc_ops.errors import EnvironmentSetupError, TiedEventsError
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
 from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.data_files.writer import write_data_file
-from cdc_ops.steps.log import large_files
+from cdc_ops.steps.log import folded_rows, large_files, scanned_files
 from cdc_ops.steps.log.folded_rows import Landing, land_folded
 from cdc_ops.steps.log.scanned_files import ScannedTable
 from tests.events.scanned import Scans, feed_of
@@ -159,3 +159,19 @@ def test_a_value_that_a_column_does_not_hold_stops_its_table_alone_and_names_the
         scanned(narrow, [first]).check_columns()
     [both] = merged_facts([replace(second, table=0), first])
     assert both.too_large == first.too_large
+
+
+def test_what_tasks_wrote_where_nobody_here_sees_it_is_refused(scans: Scans, operation: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = scans.write("1.json", event("a", 1, 1, "one"), "garbage")
+    for folder in ("changes", "feed"):
+        task = scans.task(table("a"))
+        found = scanned(task, [scans.one(name, task)])
+        scanned_files._check_seen(found)
+        [part] = getattr(found.facts[name].found, folder)
+        Path(getattr(task, folder), part.name).write_bytes(b"another one")
+        with pytest.raises(EnvironmentSetupError, match=part.name):
+            scanned_files._check_seen(found)
+    found = scanned(task, [scans.one(name, task)])
+    monkeypatch.setattr(folded_rows, "landed_files", lambda *_: ())
+    with pytest.raises(EnvironmentSetupError, match="cannot be seen by this process"):
+        landed(operation, found, (name,))
