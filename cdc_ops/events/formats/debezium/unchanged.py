@@ -35,6 +35,3 @@ BY_TYPE: Final = {
 """By the types of Postgres, the text of the placeholder in a record, as JSON without blanks."""
 
 UNCHANGED_FORMS: Final = tuple(BY_TYPE.values())
-
-BEGINNINGS: Final = b"".join(dict.fromkeys(form.encode()[:5] for form in UNCHANGED_FORMS))
-"""How those texts begin, five bytes each: a compiled reader leaves what begins so to the exact way."""
