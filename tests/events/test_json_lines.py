@@ -115,6 +115,12 @@ def test_ranges_of_a_file_have_all_of_its_lines_each_once(tmp_path_factory: pyte
     assert (found, total) == expected(text)
 
 
+def test_a_mark_that_is_cut_is_no_text_behind_empty_lines(tmp_path: Path) -> None:
+    put(tmp_path, "t.json", b"\xef\xbb\xbf\n")
+    for stop in (1, 2, 3):
+        assert read(read_range(LocalArchive(str(tmp_path)), "t.json", ByteRange(0, stop), 0)) == ([], FileCount(lines=0))
+
+
 def test_a_range_returns_only_the_lines_that_are_asked_for(tmp_path: Path) -> None:
     data = lines(100)
     put(tmp_path, "t.json", data)
