@@ -329,3 +329,12 @@ def test_changes_behind_the_newest_one_before_are_counted(scans: Scans) -> None:
     assert (order.last, order.at) == ("2023-11-14T22:13:20.020000",) * 2
     late = scans.one(name, task, newest=order.place).found.order
     assert (late.behind, late.behind_at) == (2, "2023-11-14T22:13:20.010000")  # rows of a snapshot do not count
+
+
+def test_files_of_a_scan_say_by_which_calendar_their_dates_are_so_that_spark_reads_those_before_1582(scans: Scans) -> None:
+    task = scans.task(table("orders", "date"), keeps_all=True)
+    facts = scans.one(scans.write("a.json", event("orders", 1, 1, -500_000)), task)
+    parts = [*((task.changes, part) for part in facts.found.changes), *((task.feed, part) for part in facts.found.feed)]
+    assert len(parts) == 2
+    for folder, part in parts:
+        assert b"org.apache.spark.version" in pq.read_metadata(f"{folder}/{part.name}").metadata

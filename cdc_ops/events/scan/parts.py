@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from cdc_ops.events.fold import bucket_of
 from cdc_ops.events.scan.facts import Part
-from cdc_ops.lake.file_io import open_filesystem
+from cdc_ops.lake.file_io import CALENDAR, open_filesystem
 
 _ROWS: Final = 400_000
 _BYTES: Final = 128 * 2**20
@@ -64,9 +64,10 @@ class Parts:
         name = f"part-{self._kind}-{self._name}-{len(self.written)}.parquet"
         filesystem, inner = open_filesystem(self._folder)
         path = f"{inner}/{name}"
-        with filesystem.open(path, "wb") as file, pq.ParquetWriter(file, groups[0][0].schema, **_WRITTEN) as writer:
+        schema = groups[0][0].schema.with_metadata(CALENDAR)
+        with filesystem.open(path, "wb") as file, pq.ParquetWriter(file, schema, **_WRITTEN) as writer:
             for rows, _ in groups:
-                writer.write_table(rows, row_group_size=2**31)
+                writer.write_table(rows.replace_schema_metadata(CALENDAR), row_group_size=2**31)
         buckets = tuple(bucket for _, bucket in groups)
         self.written.append(Part(name=name, size=int(filesystem.size(path)), buckets=buckets))
 

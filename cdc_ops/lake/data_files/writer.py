@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,13 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc_ops.lake.data_files.statistics import file_statistics
-from cdc_ops.lake.file_io import open_filesystem
+from cdc_ops.lake.file_io import CALENDAR, open_filesystem
 
 _GROUP_BYTES: Final = 64 * 2**20
 """Bytes of rows that are kept until they are written as a row group."""
 _SAMPLE: Final = 20_000
-_CALENDAR: Final = {"org.apache.spark.version": version("pyspark")}
-"""Tells Spark that dates before 1582 are those of the calendar that it has used since 3.0; without it, Spark 3 refuses to read them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +124,7 @@ class _Groups:
             self._file = self._filesystem.open(self._path, "wb")
             self._writer = pq.ParquetWriter(
                 self._file,
-                rows.schema.with_metadata(_CALENDAR),
+                rows.schema.with_metadata(CALENDAR),
                 version="2.6",
                 compression=self._compression,
                 use_dictionary=_repeated(rows),
@@ -135,7 +132,7 @@ class _Groups:
                 store_decimal_as_integer=True,
                 metadata_collector=self._footers,
             )
-        self._writer.write_table(rows.replace_schema_metadata(_CALENDAR), row_group_size=rows.num_rows)
+        self._writer.write_table(rows.replace_schema_metadata(CALENDAR), row_group_size=rows.num_rows)
         self._kept, self._bytes = [], 0
 
 

@@ -107,6 +107,8 @@ def read_landed(spark: SparkSession, operation: Operation, manifest: Manifest) -
     if damage:
         raise _lost(operation, damage)
     columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in operation.read_schema.columns)
+    if not manifest.landed.files:  # a store has no folder without files
+        return spark.createDataFrame([], columns)
     rows = pinned(spark.read.schema(columns).parquet(landing_folder(operation, manifest.attempt)))
     listed = len(rows.inputFiles())  # Spark lists them itself: what vanishes after that fails the read, and is not left out of it
     if listed != manifest.landed.files:
