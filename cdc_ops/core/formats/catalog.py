@@ -1,6 +1,6 @@
 """The formats of change events by name, each with its declared properties. Pure, without Spark.
 
-`cdc_ops.formats` reads the records, by these facts.
+`cdc_ops.events.formats` reads the records, by these facts.
 """
 
 from typing import Final
