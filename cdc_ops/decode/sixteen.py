@@ -15,7 +15,6 @@ _BYTE: Final = ir.IntType(8)
 _BLOCK: Final = ir.VectorType(_BYTE, SIXTEEN)
 _BITS: Final = ir.IntType(SIXTEEN)
 _WORD: Final = ir.IntType(32)
-_QUOTE, _BACKSLASH, _BLANK = 34, 92, 32
 
 
 def _place(context: Any, builder: Any, kind: Any, values: Any, at: Any) -> Any:
@@ -61,37 +60,3 @@ def copy_sixteen(_context: Any, out: Any, at: Any, data: Any, start: Any) -> Any
 def before_high(_context: Any, data: Any, start: Any) -> Any:
     """Returns how many of sixteen bytes stand before the first one of 128 and more, 16 if there is none."""
     return _of_block(lambda builder, block: _before_first(builder, builder.icmp_signed("<", block, _all(0))))
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def before_line_feed(_context: Any, data: Any, start: Any) -> Any:
-    """Returns how many of sixteen bytes stand before the first LF, 16 if there is none."""
-    return _of_block(lambda builder, block: _before_first(builder, builder.icmp_unsigned("==", block, _all(10))))
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def before_special(_context: Any, data: Any, start: Any) -> Any:
-    """Returns how many of sixteen bytes stand in a string of JSON for themselves and are ASCII, before the first one that does not."""
-
-    def work(builder: Any, block: Any) -> Any:
-        special = builder.icmp_signed("<", block, _all(_BLANK))  # signed: those of 128 and more are negative
-        for sign in (_QUOTE, _BACKSLASH):
-            special = builder.or_(special, builder.icmp_unsigned("==", block, _all(sign)))
-        return _before_first(builder, special)
-
-    return _of_block(work)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def same_bytes(_context: Any, some: Any, at: Any, others: Any, start: Any) -> Any:
-    """Returns how many of the sixteen bytes at two places are the same, before the first one that is not."""
-
-    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = signature.args
-        one, other = (
-            builder.load(_place(context, builder, kind, values, place), align=1)
-            for kind, values, place in ((kinds[0], *arguments[:2]), (kinds[2], *arguments[2:]))
-        )
-        return _before_first(builder, builder.icmp_unsigned("!=", one, other))
-
-    return types.int64(some, types.int64, others, types.int64), write

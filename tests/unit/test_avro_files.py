@@ -15,7 +15,7 @@ from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.dev.avro import MARK, avro_file, avro_schema, by_schema
 from cdc_ops.errors import SourceTableError
-from cdc_ops.events.records.avro_schemas import connect_schema, for_counting, has_choices, without_logical_types
+from cdc_ops.events.records.avro_schemas import connect_schema, has_choices, without_logical_types
 
 DECIMAL: dict[str, Any] = {
     **{"type": "bytes", "scale": 2, "precision": 10, "logicalType": "decimal", "connect.version": 1},
@@ -126,12 +126,6 @@ def test_logical_types_are_left_out_wherever_they_are_and_nothing_else() -> None
     assert plain["fields"][0]["type"] == {"type": "array", "items": {"type": "int"}}
     assert plain["fields"][3] == {"name": "logicalType", "type": {"type": "fixed", "name": "f", "size": 12}}
     assert [field["name"] for field in plain["fields"][2]["type"]["fields"]] == ["id", "amount", "at", "day"]
-
-
-def test_records_are_counted_by_one_field_that_is_quick_to_read() -> None:
-    assert for_counting(ENVELOPE)["fields"] == [{"name": "op", "type": "string"}]
-    only = {**ENVELOPE, "fields": ENVELOPE["fields"][:1]}
-    assert for_counting(only) == only
 
 
 def test_a_schema_with_values_of_one_of_several_types_is_told_from_one_with_optional_ones() -> None:

@@ -13,7 +13,7 @@ from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError
 from cdc_ops.lake.merge.sql import merge_statement
-from cdc_ops.lake.spark.conf import archive_conf, machine_conf, needed_conf, store_conf, usual_conf
+from cdc_ops.lake.spark.conf import machine_conf, needed_conf, store_conf, usual_conf
 from cdc_ops.lake.table.columns import check_columns, has_statistics
 from tests.lake_case import SCHEMA, SCHEMA_DDL, Case, schema, watermark
 from tests.operations import with_fields
@@ -151,15 +151,3 @@ def test_spark_finds_the_store_by_the_variables_of_the_aws_tools() -> None:
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.endpoint.region": "eu-west-1",
     }
-
-
-def test_the_store_of_an_archive_concerns_its_bucket_only() -> None:
-    own = "spark.hadoop.fs.s3a.bucket.archive"
-    assert archive_conf("s3://archive/a/b", {"endpoint_url": "http://store:9000"}) == {
-        f"{own}.endpoint": "http://store:9000",
-        f"{own}.path.style.access": "true",
-    }
-    assert list(archive_conf("s3a://archive", {"anon": "true"})) == [f"{own}.aws.credentials.provider"]
-    assert archive_conf("s3a://archive", {"anon": "TRUE"}) == archive_conf("s3a://archive", {"anon": "true"})
-    assert archive_conf("s3://archive", {"anon": "false"}) == {}
-    assert archive_conf("/data/archive", {"endpoint_url": "http://store:9000"}) == {}

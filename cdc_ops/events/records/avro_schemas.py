@@ -44,12 +44,6 @@ def without_logical_types(schema: Any) -> Any:
             return schema
 
 
-def for_counting(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a schema with one field that is quick to read: counting records skips the others."""
-    quick = [field for field in schema["fields"] if not isinstance(field["type"], list) and _kind(field["type"]) in _PRIMITIVE]
-    return {**schema, "fields": quick[:1]} if quick else schema
-
-
 def has_choices(schema: Any) -> bool:
     """True if a value somewhere in a schema can have one of several types, NULL not counted."""
     return (isinstance(schema, list) and sum(branch != "null" for branch in schema) > 1) or any(map(has_choices, _inside(schema)))

@@ -4,8 +4,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from cdc_ops.core.pipeline.archive_config import store_options
-
 EXTENSIONS: Final = "spark.sql.extensions"
 EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 REPLACE_BY_TASKS: Final = "spark.cdc_ops.replaceByTasks"
@@ -146,24 +144,6 @@ def store_conf(environ: Mapping[str, str]) -> dict[str, str]:
     region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
     found = {**_endpoint("spark.hadoop.fs.s3a", endpoint), **login}
     return {**found, "spark.hadoop.fs.s3a.endpoint.region": region} if region else found
-
-
-def archive_conf(url: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings by which Spark reads an archive in the store that its listings come from; only its bucket is concerned.
-
-    Args:
-        url: The archive.
-        options: What fsspec is given: `endpoint_url`, and `anon` for a bucket that is open to everybody.
-    """
-    scheme, _, rest = url.partition("://")
-    if scheme not in ("s3", "s3a"):
-        return {}
-    own, found = f"spark.hadoop.fs.s3a.bucket.{rest.partition('/')[0]}", {}
-    if endpoint := options.get("endpoint_url"):
-        found = _endpoint(own, endpoint)
-    if store_options(options).get("anon") is True:
-        found[f"{own}.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
-    return found
 
 
 def _endpoint(prefix: str, endpoint: str) -> dict[str, str]:
