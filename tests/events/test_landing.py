@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.schema.unsigned_bigints import too_large_column
-from cdc_ops.errors import EnvironmentSetupError, TiedEventsError
+from cdc_ops.errors import BinlogError, EnvironmentSetupError, TiedEventsError
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
@@ -175,3 +176,16 @@ def test_what_tasks_wrote_where_nobody_here_sees_it_is_refused(scans: Scans, ope
     monkeypatch.setattr(folded_rows, "landed_files", lambda *_: ())
     with pytest.raises(EnvironmentSetupError, match="cannot be seen by this process"):
         landed(operation, found, (name,))
+
+
+def test_a_binlog_without_a_byte_is_refused_and_never_taken_for_one_without_changes(scans: Scans) -> None:
+    (scans.archive / "binlog.000007").write_bytes(b"")
+    task = replace(scans.task(table("a")), format=FormatOptions(name="mysql-binlog"))
+    with pytest.raises(BinlogError, match=r"binlog\.000007"):
+        scanned_files.scan_tables(Mock(), (task,), [[FileTask(path="binlog.000007", size=0)]])
+
+
+def test_other_files_without_a_byte_have_no_records(scans: Scans) -> None:
+    (scans.archive / "1.json").write_bytes(b"")
+    [found] = scanned_files.scan_tables(Mock(), (scans.task(table("a")),), [[FileTask(path="1.json", size=0)]])
+    assert found.facts == {}

@@ -26,6 +26,7 @@ from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.errors import from_payload
 from cdc_ops.events.record import Record
+from cdc_ops.events.records.json_lines import is_compressed
 from cdc_ops.events.registry import spec_of
 from cdc_ops.events.scan.facts import FileFacts, Part, TableFacts
 from cdc_ops.events.scan.merging import merged_facts
@@ -51,6 +52,8 @@ _SMALL_BUCKETS: Final = 8
 """So many tasks fold a small batch side by side, if each has so many bytes of files."""
 _TASK_BYTES: Final = 128 * 2**20
 _LEAST_TASKS: Final = 8
+_PACKED: Final = 10
+"""Bytes of lines in a byte that is packed, about."""
 _HERE: Final = 2 * 2**20
 """Files of so many bytes are read in this process: that takes less time than a job of Spark takes to start."""
 
@@ -173,7 +176,8 @@ def scan_tables(
         make_folder(task.changes)
         make_folder(task.feed)
     by_path: dict[str, list[FileTask]] = {}
-    for file in (file for files in wanted for file in files if file.size):
+    reads_empty = spec_of(tasks[0].format).is_binlog  # an empty one has lost what it had; other files may have no records
+    for file in (file for files in wanted for file in files if file.size or reads_empty):
         by_path.setdefault(file.path, []).append(file)
     found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()], say)
     _raise_failure(found)
@@ -185,7 +189,7 @@ def scan_tables(
 
 
 def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks], say: Callable[[str], None]) -> list[FileFacts]:
-    size = sum(one.size for one in files)
+    size = sum(one.size * (_PACKED if is_compressed(one.path) else 1) for one in files)
     if size > _HERE and (missing := why_not(spark)):
         say(f"{tasks[0].url}: this process reads all files, because Spark's executors cannot: {missing}")
     elif size > _HERE:
