@@ -70,7 +70,6 @@ the first kind and fails at once on the second.
         |-- SparkServerLostError   (retryable) the Spark Connect server does not answer, or ended during the work
         |-- UnforeseenJobError     (retryable) Spark or a driver failed with an unknown error
         `-- TableRunError          some tables of a group failed
-            `-- RetryableTableRunError (retryable) all of them with retryable errors
 """
 
 from collections.abc import Iterator
@@ -442,12 +441,6 @@ class UnforeseenJobError(JobError):
 
 class TableRunError(JobError):
     """Some tables of a group failed; the others succeeded and keep their commits."""
-
-
-class RetryableTableRunError(TableRunError):
-    """Some tables of a group failed, all of them with retryable errors."""
-
-    retryable = True
 
 
 def _tree(root: type[CdcError]) -> Iterator[type[CdcError]]:

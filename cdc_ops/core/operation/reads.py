@@ -112,7 +112,4 @@ class ReplayRead:
     replay: Replay
 
 
-SourceRead = WindowRead | ChunkRead | KeysRead | CompareRead
-"""Reads that ask the source."""
-
 Read = WindowRead | ChunkRead | KeysRead | CompareRead | ArchiveRead | ReplayRead

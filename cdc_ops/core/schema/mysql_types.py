@@ -6,7 +6,6 @@ it; all were tried with both JDBC drivers.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -288,7 +287,3 @@ def _mysql_decimal(kind: DeclaredType, types: TypePolicies) -> TypeMapping:
     if precision > MAX_DECIMAL_DIGITS:
         return overflowing(types.decimal_overflow, _AS_TEXT)
     return TypeMapping(delta_type=f"decimal({precision},{scale})")
-
-
-Mapper = Callable[[str, TypePolicies], TypeMapping | None]
-"""The signature of a source's function that maps a declared type."""

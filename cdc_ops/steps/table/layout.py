@@ -1,6 +1,6 @@
 """How the files of a table are to lie: the columns of `cluster_by` and `partition_by`, checked at the plan. No Spark here."""
 
-from typing import Final, Literal
+from typing import Literal
 
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -10,7 +10,6 @@ from cdc_ops.lake.table.columns import has_statistics
 from cdc_ops.steps.table.source_table import SourceTable
 
 Layout = Literal["cluster_by", "partition_by"]
-LAYOUTS: Final[tuple[Layout, ...]] = ("cluster_by", "partition_by")
 
 
 def layout_columns(source_table: SourceTable, setting: Layout) -> tuple[str, ...]:
