@@ -189,3 +189,12 @@ def test_other_files_without_a_byte_have_no_records(scans: Scans) -> None:
     (scans.archive / "1.json").write_bytes(b"")
     [found] = scanned_files.scan_tables(Mock(), (scans.task(table("a")),), [[FileTask(path="1.json", size=0)]])
     assert found.facts == {}
+
+
+def test_a_file_of_which_no_task_says_anything_ends_the_operation(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [scans.write(f"{number}.json", event("a", number, number)) for number in range(2)]
+    files = [FileTask(path=name, size=(scans.archive / name).stat().st_size) for name in names]
+    genuine = scan_file
+    monkeypatch.setattr(scanned_files, "scan_file", lambda tasks, one: [] if one.path == names[1] else genuine(tasks, one))
+    with pytest.raises(RuntimeError, match=r"what 1\.json holds"):
+        scanned_files.scan_tables(Mock(), (scans.task(table("a")),), [files])

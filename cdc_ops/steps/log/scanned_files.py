@@ -181,6 +181,9 @@ def scan_tables(
         by_path.setdefault(file.path, []).append(file)
     found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()], say)
     _raise_failure(found)
+    told = {(one.table, one.path) for one in found}
+    if untold := [file.path for files in by_path.values() for file in files if (file.table, file.path) not in told]:
+        raise RuntimeError(f"No task says what {untold[0]} holds. Nothing was applied; the next try reads it again.")
     check_sequence(facts.binlog for facts in {one.path: one for one in found}.values() if facts.binlog is not None)
     scanned = [ScannedTable(task=task, facts={one.path: one for one in found if one.table == number}) for number, task in enumerate(tasks)]
     for table in scanned:
