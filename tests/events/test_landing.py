@@ -18,6 +18,8 @@ from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.schema.unsigned_bigints import too_large_column
 from cdc_ops.errors import BinlogError, EnvironmentSetupError, TiedEventsError
+from cdc_ops.events.binlog.decoder import Place
+from cdc_ops.events.scan.binlog import line_of
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
@@ -93,10 +95,11 @@ def test_nothing_of_files_behind_a_gap_is_landed_or_set_aside(scans: Scans, oper
     assert rows == {1: "one"}
     kept = tmp_path / "feed"
     kept.mkdir()
-    found.place_feed(str(kept), names[:1], needed=True)
+    found.place_feed(str(kept), names[:1])
     assert [path.name for path in kept.iterdir()] == [part.name for part in facts[0].found.feed]
     assert again.found.feed
-    assert not list(Path(task.feed).iterdir())
+    found.remove()
+    assert not Path(task.feed).exists()
 
 
 def test_a_row_whose_key_moved_is_deleted_among_the_rows_of_its_old_key(scans: Scans, operation: Operation) -> None:
@@ -155,9 +158,9 @@ def test_a_value_that_a_column_does_not_hold_stops_its_table_alone_and_names_the
     first, second = scans.read(scans.write("1.json", *lines), narrow, wide)
     assert (too_large_column(first.too_large), first.failure, second.too_large, second.failure) == ("c0", (), "", ())
     assert second.found.events == 3
-    scanned(wide, [second]).check_columns()
+    scanned(wide, [second]).check_columns((second.path,))
     with pytest.raises(ValueTooLargeError, match="VALUE_TOO_LARGE"):
-        scanned(narrow, [first]).check_columns()
+        scanned(narrow, [first]).check_columns((first.path,))
     [both] = merged_facts([replace(second, table=0), first])
     assert both.too_large == first.too_large
 
@@ -198,3 +201,26 @@ def test_a_file_of_which_no_task_says_anything_ends_the_operation(scans: Scans, 
     monkeypatch.setattr(scanned_files, "scan_file", lambda tasks, one: [] if one.path == names[1] else genuine(tasks, one))
     with pytest.raises(RuntimeError, match=r"what 1\.json holds"):
         scanned_files.scan_tables(Mock(), (scans.task(table("a")),), [files])
+
+
+def test_a_value_behind_a_gap_widens_no_column(scans: Scans) -> None:
+    found = ScannedTable(task=scans.task(table("a")), facts={"1.json": FileFacts(path="1.json", too_large="any")})
+    found.check_columns(("0.json",))
+    with pytest.raises(ValueTooLargeError):
+        found.check_columns(("1.json",))
+
+
+def test_what_a_task_writes_after_the_feed_was_placed_is_read_by_nobody(scans: Scans, tmp_path: Path) -> None:
+    name = scans.write("1.json", event("a", 1, 1), "no JSON")
+    task, kept = scans.task(table("a")), tmp_path / "feed"
+    found = scanned(task, [scans.one(name, task)])
+    found.place_feed(str(kept), (name,))
+    scans.one(name, task)  # the same task once more, which nobody waits for
+    assert [path.name for path in kept.iterdir()] == [part.name for part in found.facts[name].found.feed]
+
+
+def test_numbers_of_changes_within_compressed_transactions_are_their_own_and_fit_63_bits() -> None:
+    places = [Place(offset, inner, row) for offset in (4, 900, 2**32 + 4) for inner in (0, 1, 2047, 2048, 10**6) for row in (0, 1, 2**20)]
+    numbers = {line_of(place) for place in places}
+    assert len(numbers) == len(places)
+    assert all(0 <= number < 2**63 for number in numbers)

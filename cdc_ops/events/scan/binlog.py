@@ -5,6 +5,7 @@ bytes --kernels, table by table (`fast_binlog`)--> changes, and the places of th
 --the reference decoder, if something is left--> records: rows that are left, statements, unknown tables
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import IO, Final, cast
 
@@ -24,6 +25,9 @@ from cdc_ops.events.scan.tables import TableScan
 _SMALL: Final = 2**20
 """Bytes of files that the reference decoder reads alone: some thousand rows, in less time than kernels take to load."""
 
+WITHIN_PAYLOAD: Final = 1 << 62
+"""Numbers of changes from here on are those of changes within compressed transactions."""
+
 
 def scan_binlog(form: Format, tasks: Sequence[TableTask], files: Sequence[FileTask], archive: Archive) -> list[FileFacts]:
     """Scans one file.
@@ -38,7 +42,7 @@ def scan_binlog(form: Format, tasks: Sequence[TableTask], files: Sequence[FileTa
         ArchiveFileError: the file is damaged, or has what cannot be followed.
     """
     path = files[0].path
-    tables = [TableScan(form, tasks[file.table], file) for file in files]
+    tables = [TableScan(form, tasks[file.table], file, len(files)) for file in files]
 
     def open_file() -> IO[bytes]:
         return cast(IO[bytes], archive.open(path))
@@ -106,11 +110,15 @@ def read_left(form: Format, binlog: BinlogFile, tables: Sequence[LeftRows]) -> N
             own = leaving.get((change.table.database, change.table.table))
             if own is not None and not own.is_left(change):
                 continue
-        spread.add(Record(record_of(change, number).encode(), binlog.name, _line_of(change.place)))
+        spread.add(Record(record_of(change, number).encode(), binlog.name, line_of(change.place)))
 
 
-def _line_of(place: Place) -> int:
-    """Returns the number of a change in its file: each has its own, the same in every try."""
+def line_of(place: Place) -> int:
+    """Returns the number of a change in its file: each has its own of 63 bits, the same in every try.
+
+    Outside of compressed transactions it is where the row's event begins, plus the number of the row, which takes a byte at least.
+    """
     if not place.inner:
-        return place.offset + place.row  # a row takes a byte at least
-    return (((place.inner << 20) | (place.row & 0xFFFFF)) << 32) | place.offset
+        return place.offset + place.row
+    known = hashlib.blake2b(f"{place.offset}:{place.inner}:{place.row}".encode(), digest_size=8).digest()
+    return WITHIN_PAYLOAD | int.from_bytes(known, "big") >> 2

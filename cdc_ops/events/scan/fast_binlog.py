@@ -52,7 +52,7 @@ def scan_by_kernels(form: Format, tables: Sequence[TableScan], path: str, open_f
                 read_left(form, binlog, fast)
             except UnfitEventError as error:
                 exact |= {error.table}
-                tables = [TableScan(form, table.task, table.file) for table in tables]
+                tables = [TableScan(form, table.task, table.file, len(tables)) for table in tables]
             else:
                 return binlog_facts(binlog, tables)
 

@@ -29,13 +29,15 @@ class Parts:
         folder: Where they go.
         kind: `changes` or `feed`.
         path: The archived file.
+        neighbours: Tables that are read at once, this one with them: each holds so much less in memory.
     """
 
-    def __init__(self, folder: str, kind: str, path: str) -> None:
+    def __init__(self, folder: str, kind: str, path: str, neighbours: int = 1) -> None:
         self._folder, self._kind = folder, kind
         self._name = f"{uuid.uuid5(uuid.NAMESPACE_URL, path).hex[:12]}-{uuid.uuid4().hex[:12]}"
         self._tables: list[pa.Table] = []
         self._rows = self._bytes = 0
+        self._most_rows, self._most_bytes = _ROWS // neighbours, _BYTES // neighbours
         self.written: list[Part] = []
 
     def add(self, table: pa.Table) -> None:
@@ -45,7 +47,7 @@ class Parts:
         self._tables.append(table)
         self._rows += table.num_rows
         self._bytes += table.nbytes
-        if self._rows >= _ROWS or self._bytes >= _BYTES:
+        if self._rows >= self._most_rows or self._bytes >= self._most_bytes:
             self.flush()
 
     def flush(self) -> None:
@@ -79,10 +81,11 @@ class ChangeParts(Parts):
         folder: Where they go.
         path: The archived file.
         buckets: How many buckets there are.
+        neighbours: As in `Parts`.
     """
 
-    def __init__(self, folder: str, path: str, buckets: int) -> None:
-        super().__init__(folder, "changes", path)
+    def __init__(self, folder: str, path: str, buckets: int, neighbours: int = 1) -> None:
+        super().__init__(folder, "changes", path, neighbours)
         self._buckets = buckets
 
     def write(self, table: pa.Table) -> None:

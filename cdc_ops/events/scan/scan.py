@@ -9,12 +9,12 @@ import pyarrow as pa
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core import json_codec
-from cdc_ops.errors import ArchiveFileError, CdcError
+from cdc_ops.errors import ArchiveChangedError, CdcError
 from cdc_ops.events.format import Format
 from cdc_ops.events.record import Record
 from cdc_ops.events.records.files import open_records
 from cdc_ops.events.records.json_lines import ByteRange, read_range
-from cdc_ops.events.records.reader import RecordReader
+from cdc_ops.events.records.reader import Numbered, RecordReader, unreadable
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask
@@ -51,13 +51,15 @@ def scan_file(tasks: Sequence[TableTask], wanted: FileTasks) -> list[FileFacts]:
             return _scan_records(form, tasks, wanted, archive)
     except CdcError as error:
         failure = tuple(sorted(error.to_payload().items()))
-    except (OSError, EOFError, pa.ArrowException) as error:
-        failure = tuple(sorted(_unreadable(path, error).to_payload().items()))
+    except FileNotFoundError:
+        failure = tuple(sorted(_gone(path).to_payload().items()))
+    except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:  # ours: say at least where
+        raise RuntimeError(f"{path} of {tasks[0].url} could not be read: {type(error).__name__}: {error}") from error
     return [FileFacts(path=path, table=file.table, failure=failure) for file in wanted.files]
 
 
 def _scan_records(form: Format, tasks: Sequence[TableTask], wanted: FileTasks, archive: Archive) -> list[FileFacts]:
-    tables = [TableScan(form, tasks[file.table], file) for file in wanted.files]
+    tables = [TableScan(form, tasks[file.table], file, len(wanted.files)) for file in wanted.files]
     file = wanted.files[0]
     first = min(one.first_line for one in wanted.files)
     if wanted.stop:
@@ -65,7 +67,7 @@ def _scan_records(form: Format, tasks: Sequence[TableTask], wanted: FileTasks, a
     else:
         reader = open_records(form.spec.files.container, archive, file.path, file.size, form.spec, tasks[0].format, first)
     spread = Spreader(form, tables)
-    for records in reader.batches():
+    for records in _read(file.path, reader):
         for value, line in records:
             offset = None if file.start_offset is None else file.start_offset + line
             spread.add(Record(value, file.path, line, file.partition, offset))
@@ -78,13 +80,29 @@ def _facts(table: TableScan, counted: FileFacts) -> FileFacts:
     return replace(counted, found=table.finish(), too_large=table.too_large)
 
 
-def _unreadable(path: str, error: Exception) -> ArchiveFileError:
-    return ArchiveFileError(
-        f"{path} cannot be read: {error}.",
-        why="The file is damaged or incomplete, or the 'format' of the archive is wrong.",
-        data="Nothing of the batch was read or applied; the watermark stays.",
-        next="Write the file again as the sink made it, or correct the format of the archive. If its records are lost, remove the file:"
-        " its offsets are then a gap, which you can accept.",
+def _read(path: str, reader: RecordReader) -> Iterator[list[Numbered]]:
+    """Yields the records of a file.
+
+    Raises:
+        ArchiveFileError: it is damaged.
+    """
+    batches = reader.batches()
+    while True:
+        try:
+            batch = next(batches, None)
+        except (EOFError, pa.ArrowInvalid) as error:
+            raise unreadable(path, str(error)) from error
+        if batch is None:
+            return
+        yield batch
+
+
+def _gone(path: str) -> ArchiveChangedError:
+    return ArchiveChangedError(
+        f"{path} is gone since the plan.",
+        why="It was removed after the operation was frozen.",
+        data="Nothing of the operation was committed; the watermark stays.",
+        next="Nothing to do: the next run lists the files and freezes them again.",
     )
 
 

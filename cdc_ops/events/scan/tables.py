@@ -26,6 +26,7 @@ from cdc_ops.events.table import TableReader
 from cdc_ops.events.values import ValueTooLargeError
 
 _BATCH: Final = 4096
+_BATCH_BYTES: Final = 64 * 2**20
 _SHOWN: Final = 5
 _EPOCH: Final = datetime(1970, 1, 1)
 _NEVER: Final = -(2**63)
@@ -40,14 +41,16 @@ class TableScan:
         form: The format, opened.
         task: What is wanted of the table.
         file: The file.
+        neighbours: Tables that are read at once, this one with them: each holds so much less in memory.
     """
 
-    def __init__(self, form: Format, task: TableTask, file: FileTask) -> None:
+    def __init__(self, form: Format, task: TableTask, file: FileTask, neighbours: int = 1) -> None:
         self.task, self.file, self.spec = task, file, form.spec
         self._reader = TableReader(form, task.schema, task.keys, before=task.keeps_all)
         self._rename = renamer(form.spec, task.schema, task.renamed, task.renamings)
-        self._changes = ChangeParts(task.changes, file.path, task.buckets)
-        self._feed = Parts(task.feed, "feed", file.path)
+        self._changes = ChangeParts(task.changes, file.path, task.buckets, neighbours)
+        self._feed = Parts(task.feed, "feed", file.path, neighbours)
+        self._most_bytes, self._bytes = _BATCH_BYTES // neighbours, 0
         self._seen = _Seen(form, task, file)
         self._records: list[Record] = []
         self._envelopes: list[Envelope] = []
@@ -65,7 +68,8 @@ class TableScan:
             self._rename(envelope)
         self._records.append(record)
         self._envelopes.append(envelope)
-        if len(self._records) >= _BATCH:
+        self._bytes += len(record.value or b"")
+        if len(self._records) >= _BATCH or self._bytes >= self._most_bytes:
             self._read()
 
     def add_unknown(self, record: Record, envelope: Envelope) -> None:
@@ -102,7 +106,7 @@ class TableScan:
 
     def _read(self) -> None:
         records, envelopes = self._records, self._envelopes
-        self._records, self._envelopes = [], []
+        self._records, self._envelopes, self._bytes = [], [], 0
         if not records or self.too_large:
             return
         try:
@@ -185,7 +189,7 @@ def _raw(record: Record, reason: str | None) -> str:
 class _Seen:
     """What the rows of a file have shown so far."""
 
-    def __init__(self, form: Format, task: TableTask, file: FileTask) -> None:
+    def __init__(self, form: Format, task: TableTask, file: FileTask, neighbours: int = 1) -> None:
         self._task, self._file = task, file
         order = form.spec.order
         self._place = place_maker(order)

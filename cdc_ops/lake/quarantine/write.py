@@ -38,14 +38,6 @@ def set_aside(spark: SparkSession, operation: Operation, path: str, feed: str) -
         _append(bad.select(*parts), operation, path)
 
 
-def records_again(spark: SparkSession, operation: Operation, path: str) -> DataFrame:
-    """Returns the records of archives in a quarantine that could not be read since: `value`, `file` and `line`."""
-    last = F.max_by(F.struct("raw", "reason"), F.col("op_seq")).alias("last")
-    rows = spark.read.format("delta").load(path).where(~F.col("file").startswith(f"{operation.table}/operation-"))
-    found = rows.groupBy("file", "line").agg(last).where(F.col("last.reason") != RESOLVED)
-    return found.select(F.col("last.raw").cast("string").alias("value"), "file", "line")
-
-
 def resolve(spark: SparkSession, operation: Operation, path: str, feed: str) -> None:
     """Notes that records which were set aside could be read by now, after the commit of their rows; doing it again changes nothing.
 

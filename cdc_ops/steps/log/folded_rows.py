@@ -160,6 +160,8 @@ def _landed(spark: SparkSession, operation: Operation, landing: Landing, task: F
         return ()
     if operation.apply.delete_where and operation.apply.stored_as.ignores_deletes:
         rows = _without_deleted(spark, landing.scanned, parts, operation.apply.delete_where)
+        if why_not(spark):
+            return [land_changes(task, rows.toArrow())]
         return _answers(rows.mapInArrow(partial(land_partition, task=task), "landed string"))
     return fold_buckets(spark, task, parts)
 
@@ -212,7 +214,7 @@ def land_buckets(batches: Iterator[pa.RecordBatch], task: FoldTask) -> Iterator[
 def land_partition(batches: Iterator[pa.RecordBatch], task: FoldTask) -> Iterator[pa.RecordBatch]:
     """Folds the changes of a partition, which has all rows of its keys; rows out have one text, a `LandedBucket` as JSON."""
     if found := list(batches):
-        yield _told(_land(task, pa.Table.from_batches(found)))
+        yield _told(land_changes(task, pa.Table.from_batches(found)))
 
 
 def land_bucket(task: FoldTask, bucket: Bucket) -> LandedBucket:
@@ -222,10 +224,11 @@ def land_bucket(task: FoldTask, bucket: Bucket) -> LandedBucket:
     for group in bucket.groups:
         with filesystem.open(f"{inner}/{group.name}", "rb") as file:
             tables.append(pq.ParquetFile(file).read_row_group(group.number))
-    return _land(task, pa.concat_tables(tables))
+    return land_changes(task, pa.concat_tables(tables))
 
 
-def _land(task: FoldTask, changes: pa.Table) -> LandedBucket:
+def land_changes(task: FoldTask, changes: pa.Table) -> LandedBucket:
+    """Folds all rows of some keys, and writes what they come to as one file."""
     folded: Folded = fold_feed(_as_feed(changes), task.rules)
     if folded.tied:
         return LandedBucket(tied=tuple((tie.key, tie.position) for tie in folded.tied))

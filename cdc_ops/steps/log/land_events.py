@@ -29,6 +29,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues
 from cdc_ops.errors import BadRecordsError, ConfigError
 from cdc_ops.events.registry import spec_of
+from cdc_ops.events.scan.binlog import WITHIN_PAYLOAD
 from cdc_ops.events.scan.facts import TableFacts
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
 from cdc_ops.steps.archive.frozen_files import VerifiedBatch, after_reading, check_unchanged
@@ -77,7 +78,7 @@ def land_events(
         proven = after_reading(log, covers_of_files(read_files, log, operation.table), table=str(operation.table))
         merged = tuple(scanned.facts) if log.again else proven.merged
         scanned, altered = _with_earlier_names(spark, request, scanned, merged)
-        scanned.check_columns()
+        scanned.check_columns(merged)
         facts = scanned.of(merged)
         result = _result(request, facts, altered, proven, read_files, transactions(proven.merged))
 
@@ -87,7 +88,8 @@ def land_events(
             nulled, size = _nulled(facts.values(), operation), sum(file.bytes for file in feed)
             return manifest.changed(log=reading, nulled=nulled, feed_files=len(feed), feed_bytes=size, reread=reread)
 
-        scanned.place_feed(feed_folder(operation, attempt), merged, needed=reads_feed(operation, result))
+        if reads_feed(operation, result):
+            scanned.place_feed(feed_folder(operation, attempt), merged)
         with measured(RunPhase.FOLD):
             landing = Landing(scanned=scanned, merged=merged, check=lambda: check_unchanged(archive, frozen), finish=finished)
             manifest = land_folded(spark, operation, attempt, landing)
@@ -141,7 +143,7 @@ def _result(
     spec = spec_of(log.archive.format_options)
     bad = sum(one.bad for one in seen)
     if bad and not log.quarantine:
-        raise _bad_records(facts, operation.table, bad)
+        raise _bad_records(facts, operation.table, bad, is_binlog=spec.is_binlog)
     newest, behind = (log.before.newest, 0) if log.again else check_order(facts, operation, log, placed_names(log))
     truncates = tuple(sorted({place for one in seen for place in one.truncates}))
     lowest = min((one.order.lowest for one in seen if one.order.lowest), default=())
@@ -225,9 +227,9 @@ def _lossy(operation: Operation) -> list[TableColumn]:
     return [column for column in operation.source.schema.columns if column.lossy]
 
 
-def _bad_records(facts: Mapping[str, TableFacts], table: TableName, bad: int) -> BadRecordsError:
+def _bad_records(facts: Mapping[str, TableFacts], table: TableName, bad: int, *, is_binlog: bool) -> BadRecordsError:
     first = sorted((path, one.line, one.reason) for path, found in facts.items() for one in found.shown)[:_SHOWN]
-    shown = "; ".join(f"{path} line {line + 1}: {reason}" for path, line, reason in first)
+    shown = "; ".join(f"{path} {_place(line, is_binlog=is_binlog)}: {reason}" for path, line, reason in first)
     return BadRecordsError(
         f"{bad:,} records of the archive of {table} cannot be read exactly: {shown}.",
         why="They were written under other settings than 'archive.settings' states, are damaged or of another format, or hold values that"
@@ -236,3 +238,10 @@ def _bad_records(facts: Mapping[str, TableFacts], table: TableName, bad: int) ->
         next="Correct the format and its settings, or repair the files; cdc-ops reads them again. To go on without these records, set"
         " 'bad_records: quarantine': they are set aside, and their rows stay as they were.",
     )
+
+
+def _place(line: int, *, is_binlog: bool) -> str:
+    """Returns where a record stands, for people."""
+    if not is_binlog:
+        return f"line {line + 1}"
+    return "in a compressed transaction" if line >= WITHIN_PAYLOAD else f"at byte {line}"

@@ -37,7 +37,6 @@ from cdc_ops.events.scan.tables import empty_feed
 from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.file_io import make_folder, open_filesystem
 from cdc_ops.lake.spark.local_rows import local_rows
-from cdc_ops.lake.staging.manifests import feed_name
 from cdc_ops.lake.staging.shared_folder import not_shared
 from cdc_ops.steps.log.event_files import file_tasks
 from cdc_ops.steps.log.executors import why_not
@@ -95,15 +94,15 @@ class ScannedTable:
     task: TableTask
     facts: Mapping[str, FileFacts]
 
-    def check_columns(self) -> None:
-        """Refuses what a column does not hold.
+    def check_columns(self, paths: Iterable[str]) -> None:
+        """Refuses what a column does not hold in some files.
 
         Raises:
             ValueTooLargeError: a column does not hold a value, and can be widened.
         """
-        for one in self.facts.values():
-            if one.too_large:
-                raise ValueTooLargeError(one.too_large)
+        for path in paths:
+            if path in self.facts and (too_large := self.facts[path].too_large):
+                raise ValueTooLargeError(too_large)
 
     def read_files(self, log: LogBatch) -> tuple[ReadFile, ...]:
         """Returns the counts of an operation's files."""
@@ -114,32 +113,27 @@ class ScannedTable:
         return {path: self.facts[path].found for path in paths if path in self.facts}
 
     def remove(self) -> None:
-        """Removes the changes; what cannot be removed goes when the staging area is cleared."""
-        with suppress(OSError):
-            filesystem, inner = open_filesystem(self.task.changes)
-            filesystem.rm(inner, recursive=True)
+        """Removes what was written; what cannot be removed goes when the staging area is cleared."""
+        for folder in (self.task.changes, self.task.feed):
+            with suppress(OSError):
+                filesystem, inner = open_filesystem(folder)
+                filesystem.rm(inner, recursive=True)
 
-    def place_feed(self, folder: str, paths: Iterable[str], *, needed: bool) -> None:
-        """Leaves the rows of the feed of some files in a folder, and no others.
+    def place_feed(self, folder: str, paths: Iterable[str]) -> None:
+        """Moves the rows of the feed of some files into a folder, where no task writes: one that ran twice may still be at work.
 
         Args:
             folder: Where the merge looks for them.
             paths: The files whose events are merged.
-            needed: False if nobody will look; then nothing is left.
         """
-        wanted = {part.name for one in self.of(paths).values() for part in one.feed} if needed else set()
+        wanted = [part.name for one in self.of(paths).values() for part in one.feed]
         filesystem, inner = open_filesystem(self.task.feed)
         _, target = open_filesystem(folder)
-        if needed:
-            make_folder(folder)
-        for name in _sizes(self.task.feed):
-            if name not in wanted:
-                filesystem.rm_file(f"{inner}/{name}")
-            elif folder != self.task.feed:
-                filesystem.mv(f"{inner}/{name}", f"{target}/{name}")
-        if needed and not wanted:
-            parts = Parts(folder, "feed", "")
-            parts.write(empty_feed(self.task))
+        make_folder(folder)
+        for name in wanted:
+            filesystem.mv(f"{inner}/{name}", f"{target}/{name}")
+        if not wanted:
+            Parts(folder, "feed", "").write(empty_feed(self.task))
 
 
 def scan_files(spark: SparkSession, requests: Sequence[ScanRequest]) -> list[ScannedTable]:
@@ -224,7 +218,7 @@ def _task(request: ScanRequest) -> TableTask:
         schema=operation.full_schema,
         keys=_keys(request),
         changes=f"{staging}/{request.attempt}-changes",
-        feed=f"{staging}/{feed_name(request.attempt)}",
+        feed=f"{staging}/{request.attempt}-seen",
         buckets=buckets_of(sum(file.size for file in log.files)),
         keeps_all=log.again or log.history is not None,
         moves_leave=not operation.apply.stored_as.ignores_deletes,
