@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"
-FOLDERS = ("unit", "spark", "integration", "airflow")  # in this order: what is quick speaks first
+FOLDERS = ("events", "unit", "spark", "integration", "airflow")  # in this order: what is quick speaks first
 LONG = (
     *("spark_connect", "log_method", "late_rows", "odd_names", "spark_cluster", "reconcile", "event_history", "schema_changes", "scd"),
     *(
@@ -146,7 +146,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.path.relative_to(ROOT / "tests").parts[0]
 
     for item in items:
-        if folder(item) in FOLDERS[1:]:
+        if folder(item) in FOLDERS[2:]:
             item.add_marker(folder(item))
         if ON_S3 and item.get_closest_marker("local_store"):
             item.add_marker(pytest.mark.skip(reason="it is about local files"))
