@@ -3,7 +3,6 @@
 import os
 import uuid
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any, Final
 
 from fsspec.core import url_to_fs
@@ -11,8 +10,11 @@ from fsspec.core import url_to_fs
 from cdc_ops.core.pipeline.extras import missing_package
 from cdc_ops.errors import ConfigError
 
-CALENDAR: Final = {"org.apache.spark.version": version("pyspark")}
-"""Of Parquet files: dates before 1582 are those of the calendar that Spark has used since 3.0; without it, Spark refuses to read them."""
+CALENDAR: Final = {"org.apache.spark.version": "4.2.0"}
+"""Of Parquet files: dates before 1582 are those of the calendar that Spark has used since 3.0; without it, Spark refuses to read them.
+
+Any version from 3.0 on says so; executors may have a Spark of which Python knows no version.
+"""
 
 
 def open_filesystem(path: str, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
