@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
@@ -87,16 +88,16 @@ def landed(spark: SparkSession, operation: Operation, readings: SharedScans, *, 
     """What an operation comes to: what its manifest says, its rows, and the bad records of its feed; or its error."""
     assert isinstance(operation.read, ArchiveRead)
     own = with_fields(operation, staging=f"{operation.target.staging}-alone") if alone else operation
-    session = spark.newSession()
+    session, attempt = spark.newSession(), f"try-{uuid4().hex}"
     try:
-        manifest = land_events(session, own, operation.read.batch, "try", readings)
+        manifest = land_events(session, own, operation.read.batch, attempt, readings)
     except CdcError as error:
         return type(error), str(error)
     bad = []
-    if list(Path(feed_folder(own, "try")).glob("*.parquet")):
-        feed = session.read.parquet(feed_folder(own, "try")).where(F.col("raw").isNotNull())
+    if list(Path(feed_folder(own, attempt)).glob("*.parquet")):
+        feed = session.read.parquet(feed_folder(own, attempt)).where(F.col("raw").isNotNull())
         bad = sorted(tuple(row) for row in feed.select("file", "line", "reason", "raw").collect())
-    rows = sorted(map(str, session.read.parquet(f"{own.target.staging}/try").collect()))
+    rows = sorted(map(str, session.read.parquet(f"{own.target.staging}/{attempt}").collect()))
     return facts_of(manifest), rows, bad
 
 
