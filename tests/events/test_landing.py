@@ -26,6 +26,7 @@ from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownW
 from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.data_files.writer import write_data_file
+from cdc_ops.lake.staging.manifests import LandedFile
 from cdc_ops.steps.log import folded_rows, large_files, scanned_files
 from cdc_ops.steps.log.folded_rows import Landing, land_folded
 from cdc_ops.steps.log.scanned_files import ScannedTable
@@ -176,9 +177,19 @@ def test_what_tasks_wrote_where_nobody_here_sees_it_is_refused(scans: Scans, ope
         with pytest.raises(EnvironmentSetupError, match=part.name):
             scanned_files._check_seen(found)
     found = scanned(task, [scans.one(name, task)])
-    monkeypatch.setattr(folded_rows, "landed_files", lambda *_: ())
-    with pytest.raises(EnvironmentSetupError, match="cannot be seen by this process"):
-        landed(operation, found, (name,))
+    whole = folded_rows.landed_files
+    for seen, why in (((), "cannot be seen by this process"), (lambda file: replace(file, bytes=file.bytes - 1), "bytes here")):
+        files: list[LandedFile] = []
+
+        def listed(*where: str, seen: Any = seen, files: list[LandedFile] = files) -> tuple[LandedFile, ...]:
+            files.extend(whole(*where))
+            return tuple(map(seen, files)) if seen else ()
+
+        monkeypatch.setattr(folded_rows, "landed_files", listed)
+        with pytest.raises(EnvironmentSetupError, match=why):
+            landed(operation, found, (name,))
+        assert files
+        assert all(Path(file.path).exists() for file in files)
 
 
 def test_a_binlog_without_a_byte_is_refused_and_never_taken_for_one_without_changes(scans: Scans) -> None:

@@ -16,7 +16,7 @@ from cdc_ops.core.binlog import refusals
 from cdc_ops.core.binlog.byte_reader import ByteReader, MalformedBytesError
 from cdc_ops.core.binlog.control_events import inflated
 from cdc_ops.core.binlog.event_stream import EventStream, RawEvent
-from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, EventType, name_of, read_header
+from cdc_ops.core.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, MAGIC, EventType, name_of, read_header
 from cdc_ops.core.binlog.file_scan import ROWS, FileScan
 from cdc_ops.decode.binlog.events import PLACES, KnownTables, Place, RowEvents, Stop, list_rows
 from cdc_ops.decode.compiler import Bytes
@@ -27,7 +27,7 @@ from cdc_ops.events.fast_binlog.known_tables import Descriptions
 _EVENTS: Final = 1 << 16
 _UNPACKED: Final = 1 << 24
 """Bytes that are unpacked before they are decoded."""
-_FIRST_EVENT: Final = 4
+_FIRST_EVENT: Final = len(MAGIC)
 _DUMMY_TABLE: Final = 0xFFFFFF
 _PLAIN_TYPE: Final = {
     EventType.MARIADB_WRITE_ROWS_COMPRESSED: EventType.WRITE_ROWS_V1,
@@ -88,11 +88,17 @@ class RowEventWalk:
             BinlogError: bytes do not fit the format or their checksum.
         """
         state = np.zeros(PLACES, np.int64)
-        state[Place.AT], state[Place.END] = start, end
+        state[Place.AT], state[Place.END] = min(self._behind_description(start), end), end
         state[Place.CHECKED] = state[Place.VERIFIED] = self._description.checksummed
         state[Place.GTID] = -1
         yield from self._walk(_Walked(self._data, state, False))
         yield from self._full(state)
+
+    def _behind_description(self, start: int) -> int:
+        """Passes over the description of the format: the scan judged it, and its checksum does not fit while the server writes the file."""
+        if start > _FIRST_EVENT:
+            return start
+        return _FIRST_EVENT + read_header(self._data[_FIRST_EVENT : _FIRST_EVENT + HEADER_SIZE].tobytes()).size
 
     def _walk(self, walked: _Walked) -> Iterator[Listed]:
         """Takes bytes to their end, whatever the kernel stops at."""
@@ -164,7 +170,7 @@ class RowEventWalk:
                 yield from self._compressed(event, walked)
             elif kind in ROWS:
                 yield from self._rows(event, walked)
-            elif not walked.unpacked and event.offset != _FIRST_EVENT:
+            elif not walked.unpacked:
                 self._read_alone(event.offset, int(walked.state[Place.END]))  # what it takes, the scan of the file has judged
         except MalformedBytesError as error:
             raise refusals.damaged(self._file, event.offset, f"{name_of(kind)}: {error}") from None

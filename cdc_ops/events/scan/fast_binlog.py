@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc_ops.core.archive.binlog_sequence import binlog_name
-from cdc_ops.core.binlog.events import HEADER_SIZE, MAGIC, read_header
+from cdc_ops.core.binlog.events import MAGIC
 from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.decode.compiler import Bytes
 from cdc_ops.events.binlog.decoder import BadRows, BinlogFile, Change
@@ -90,7 +90,7 @@ class FastRows(LeftRows):
             return
         waiting: list[_Rows] = []
         changes = TableChanges(self._binlog.name, self._data, self._binlog.scan, self._plain.target, left=self._left)
-        for batch in changes.read(_behind_description(self._data), self._binlog.scan.complete_to):
+        for batch in changes.read(len(MAGIC), self._binlog.scan.complete_to):
             waiting += self._take(self._plain, batch)
             if self._taken > _MANY_LEFT:
                 waiting = self._hand_over(waiting)
@@ -160,12 +160,3 @@ class FastRows(LeftRows):
                 raise UnfitEventError(self.scan.file.table)
             return True
         return (place.offset, place.inner, place.row) in self._rows or (first is not None and place.row >= first)
-
-
-def _behind_description(data: Bytes) -> int:
-    """Returns where the first event behind the description of the format begins; the scan has verified that one.
-
-    Its checksum is that of a file which the server has closed, also while it is open.
-    """
-    begin = len(MAGIC)
-    return begin + read_header(data[begin : begin + HEADER_SIZE].tobytes()).size

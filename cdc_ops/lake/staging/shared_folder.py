@@ -7,7 +7,7 @@ its rows would be lost in silence.
 
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -79,6 +79,23 @@ def write_seen(rows: DataFrame, folder: str, partition_by: Sequence[str] = ()) -
     wrote, seen = int(written.get["rows"]), sum(_rows_of(folder, part) for part in _parts(folder))
     if seen < wrote:
         raise not_shared(folder, f"Spark wrote {wrote:,} rows there, of which {seen:,} can be seen by this process.")
+
+
+def check_written(folder: str, written: Mapping[str, int], seen: Mapping[str, int]) -> None:
+    """Makes sure that this process sees what tasks say that they wrote.
+
+    Args:
+        folder: Where they wrote.
+        written: The files of tasks that finished, each with its bytes.
+        seen: The files that this process finds there, each with its bytes; others than the tasks' do not matter.
+
+    Raises:
+        EnvironmentSetupError: a file is not there, or has another size.
+    """
+    for name, size in written.items():
+        if seen.get(name) != size:
+            found = "cannot be seen by this process" if name not in seen else f"has {seen[name]:,} bytes here"
+            raise not_shared(folder, f"An executor wrote {name} of {size:,} bytes there, which {found}.")
 
 
 def roots_of(paths: Iterable[str]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from cdc_ops.lake.spark.expressions import is_true
 from cdc_ops.lake.spark.session import pinned
 from cdc_ops.lake.staging.landing import declare_landed, landing_folder
 from cdc_ops.lake.staging.manifests import landed_files
-from cdc_ops.lake.staging.shared_folder import not_shared
+from cdc_ops.lake.staging.shared_folder import check_written
 from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.scanned_files import ScannedTable, spread
 
@@ -249,14 +249,13 @@ def _told(bucket: LandedBucket) -> pa.RecordBatch:
 
 
 def _check_seen(operation: Operation, attempt: str, folder: str, landed: Sequence[LandedBucket]) -> None:
-    """Removes files of tasks that ran twice, and refuses a folder that executors and this process do not share."""
+    """Refuses a folder that executors and this process do not share, and removes what tasks that ran twice left beside."""
     written = {one.file.name: one.file.size for one in landed if one.file}
+    seen = {file.path.rpartition("/")[2]: file for file in landed_files(operation.target.staging, attempt)}
+    check_written(folder, written, {name: file.bytes for name, file in seen.items()})
     filesystem, _ = open_filesystem(folder)
-    for file in landed_files(operation.target.staging, attempt):
-        if written.pop(file.path.rpartition("/")[2], None) != file.bytes:
-            filesystem.rm_file(file.path)
-    if written:
-        raise not_shared(folder, f"An executor wrote {next(iter(written))} there, which cannot be seen by this process.")
+    for name in seen.keys() - written.keys():
+        filesystem.rm_file(seen[name].path)
 
 
 def _tied(table: TableName, tied: Sequence[Tie | tuple[str, str]]) -> TiedEventsError:

@@ -28,7 +28,7 @@ from cdc_ops.errors import from_payload
 from cdc_ops.events.record import Record
 from cdc_ops.events.records.json_lines import is_compressed
 from cdc_ops.events.registry import spec_of
-from cdc_ops.events.scan.facts import FileFacts, Part, TableFacts
+from cdc_ops.events.scan.facts import FileFacts, TableFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.parts import Parts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
@@ -37,7 +37,7 @@ from cdc_ops.events.scan.tables import empty_feed
 from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.file_io import make_folder, open_filesystem
 from cdc_ops.lake.spark.local_rows import local_rows
-from cdc_ops.lake.staging.shared_folder import not_shared
+from cdc_ops.lake.staging.shared_folder import check_written
 from cdc_ops.steps.log.event_files import file_tasks
 from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.large_files import split
@@ -266,14 +266,7 @@ def _check_seen(scanned: ScannedTable) -> None:
         (scanned.task.changes, [part for one in scanned.facts.values() for part in one.found.changes]),
         (scanned.task.feed, [part for one in scanned.facts.values() for part in one.found.feed]),
     ):
-        _check_parts(folder, parts)
-
-
-def _check_parts(folder: str, parts: Sequence[Part]) -> None:
-    seen = _sizes(folder) if parts else {}
-    for part in parts:
-        if seen.get(part.name) != part.size:
-            raise not_shared(folder, f"An executor wrote {part.name} there, which cannot be seen by this process.")
+        check_written(folder, {part.name: part.size for part in parts}, _sizes(folder) if parts else {})
 
 
 def _sizes(folder: str) -> dict[str, int]:
