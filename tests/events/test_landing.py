@@ -26,7 +26,6 @@ from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownW
 from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.data_files.writer import write_data_file
-from cdc_ops.lake.staging.manifests import LandedFile
 from cdc_ops.steps.log import folded_rows, large_files, scanned_files
 from cdc_ops.steps.log.folded_rows import Landing, land_folded
 from cdc_ops.steps.log.scanned_files import ScannedTable
@@ -177,19 +176,15 @@ def test_what_tasks_wrote_where_nobody_here_sees_it_is_refused(scans: Scans, ope
         with pytest.raises(EnvironmentSetupError, match=part.name):
             scanned_files._check_seen(found)
     found = scanned(task, [scans.one(name, task)])
-    whole = folded_rows.landed_files
-    for seen, why in (((), "cannot be seen by this process"), (lambda file: replace(file, bytes=file.bytes - 1), "bytes here")):
-        files: list[LandedFile] = []
-
-        def listed(*where: str, seen: Any = seen, files: list[LandedFile] = files) -> tuple[LandedFile, ...]:
-            files.extend(whole(*where))
-            return tuple(map(seen, files)) if seen else ()
-
-        monkeypatch.setattr(folded_rows, "landed_files", listed)
-        with pytest.raises(EnvironmentSetupError, match=why):
-            landed(operation, found, (name,))
-        assert files
-        assert all(Path(file.path).exists() for file in files)
+    monkeypatch.setattr(folded_rows, "write_data_file", lambda *rows: replace(write_data_file(*rows), name="part-elsewhere.parquet"))
+    with pytest.raises(EnvironmentSetupError, match="cannot be seen by this process"):
+        landed(operation, found, (name,))
+    monkeypatch.setattr(folded_rows, "write_data_file", lambda *rows: replace(write_data_file(*rows), size=1))
+    folder = Path(operation.target.staging, ATTEMPT)
+    before = set(folder.iterdir())
+    with pytest.raises(EnvironmentSetupError, match=r"of 1 bytes there, which has .* bytes here"):
+        landed(operation, found, (name,))
+    assert len(set(folder.iterdir()) - before) == 1
 
 
 def test_a_binlog_without_a_byte_is_refused_and_never_taken_for_one_without_changes(scans: Scans) -> None:

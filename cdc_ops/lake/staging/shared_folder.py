@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.spark.connect import application_of, is_connected
+from cdc_ops.lake.staging.manifests import landed_files
 
 _TASKS: Final = 16
 """Files of a trial. With more tasks than cores each executor gets one at least; on a larger cluster the check of each write is left."""
@@ -81,21 +82,26 @@ def write_seen(rows: DataFrame, folder: str, partition_by: Sequence[str] = ()) -
         raise not_shared(folder, f"Spark wrote {wrote:,} rows there, of which {seen:,} can be seen by this process.")
 
 
-def check_written(folder: str, written: Mapping[str, int], seen: Mapping[str, int]) -> None:
+def check_written(folder: str, written: Mapping[str, int]) -> list[str]:
     """Makes sure that this process sees what tasks say that they wrote.
 
     Args:
         folder: Where they wrote.
         written: The files of tasks that finished, each with its bytes.
-        seen: The files that this process finds there, each with its bytes; others than the tasks' do not matter.
+
+    Returns:
+        The other files there, as paths in their file system: of tasks that ran twice.
 
     Raises:
         EnvironmentSetupError: a file is not there, or has another size.
     """
+    parent, _, attempt = folder.rstrip("/").rpartition("/")
+    seen = {file.path.rpartition("/")[2]: file for file in landed_files(parent, attempt)}
     for name, size in written.items():
-        if seen.get(name) != size:
-            found = "cannot be seen by this process" if name not in seen else f"has {seen[name]:,} bytes here"
+        if name not in seen or seen[name].bytes != size:
+            found = "cannot be seen by this process" if name not in seen else f"has {seen[name].bytes:,} bytes here"
             raise not_shared(folder, f"An executor wrote {name} of {size:,} bytes there, which {found}.")
+    return [file.path for name, file in seen.items() if name not in written]
 
 
 def roots_of(paths: Iterable[str]) -> tuple[str, ...]:

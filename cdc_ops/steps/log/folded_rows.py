@@ -29,7 +29,6 @@ from cdc_ops.lake.file_io import make_folder, open_filesystem
 from cdc_ops.lake.spark.expressions import is_true
 from cdc_ops.lake.spark.session import pinned
 from cdc_ops.lake.staging.landing import declare_landed, landing_folder
-from cdc_ops.lake.staging.manifests import landed_files
 from cdc_ops.lake.staging.shared_folder import check_written
 from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.scanned_files import ScannedTable, spread
@@ -133,7 +132,7 @@ def land_folded(spark: SparkSession, operation: Operation, attempt: str, landing
     if tied := [tie for one in landed for tie in one.tied]:
         landing.check()
         raise _tied(operation.table, tied)
-    _check_seen(operation, attempt, task.folder, landed)
+    _check_seen(task.folder, landed)
     counts = FoldedCounts(partial=sum(one.partial for one in landed), deletes=sum(one.deletes for one in landed))
     return declare_landed(spark, operation, attempt, landing.check, lambda manifest: landing.finish(manifest, counts))
 
@@ -248,14 +247,12 @@ def _told(bucket: LandedBucket) -> pa.RecordBatch:
     return pa.record_batch({"landed": pa.array([json_codec.dumps(bucket)], pa.string())})
 
 
-def _check_seen(operation: Operation, attempt: str, folder: str, landed: Sequence[LandedBucket]) -> None:
+def _check_seen(folder: str, landed: Sequence[LandedBucket]) -> None:
     """Refuses a folder that executors and this process do not share, and removes what tasks that ran twice left beside."""
     written = {one.file.name: one.file.size for one in landed if one.file}
-    seen = {file.path.rpartition("/")[2]: file for file in landed_files(operation.target.staging, attempt)}
-    check_written(folder, written, {name: file.bytes for name, file in seen.items()})
     filesystem, _ = open_filesystem(folder)
-    for name in seen.keys() - written.keys():
-        filesystem.rm_file(seen[name].path)
+    for path in check_written(folder, written):
+        filesystem.rm_file(path)
 
 
 def _tied(table: TableName, tied: Sequence[Tie | tuple[str, str]]) -> TiedEventsError:

@@ -266,16 +266,8 @@ def _check_seen(scanned: ScannedTable) -> None:
         (scanned.task.changes, [part for one in scanned.facts.values() for part in one.found.changes]),
         (scanned.task.feed, [part for one in scanned.facts.values() for part in one.found.feed]),
     ):
-        check_written(folder, {part.name: part.size for part in parts}, _sizes(folder) if parts else {})
-
-
-def _sizes(folder: str) -> dict[str, int]:
-    filesystem, inner = open_filesystem(folder)
-    try:
-        entries = filesystem.ls(inner, detail=True)
-    except FileNotFoundError:  # a store has no folder without files
-        return {}
-    return {str(entry["name"]).rpartition("/")[2]: int(entry["size"] or 0) for entry in entries if entry["type"] == "file"}
+        if parts:  # else the folder need not be listed
+            check_written(folder, {part.name: part.size for part in parts})
 
 
 def read_again(request: ScanRequest, records: Mapping[str, Sequence[Record]]) -> ScannedTable:
