@@ -245,7 +245,7 @@ def test_deletes_above_the_limit_wait_for_the_person_who_is_asked_and_for_no_oth
     assert stage.answers(HURRIED) == [("timed_out", "")]
 
 
-DIALOG = "document.querySelector('[role=dialog]')"
+DIALOG = "[...document.querySelectorAll('[role=dialog]')].find(one => one.innerText.includes('Required Actions'))"
 
 
 def asked_in_the_browser(tab: Tab, airflow: LiveAirflow, user: str, title: str) -> list[str]:
