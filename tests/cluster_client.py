@@ -47,13 +47,13 @@ class Client:
         return self.look(0)
 
     def look(self, _: int) -> dict[str, Any]:
-        listed = self.scala.statusStore().executorList(True)
-        each = [listed.apply(number) for number in range(listed.size())]
+        running = self.scala.taskScheduler().runningTasksByExecutors().iterator()  # the pages' own numbers are some time late
+        each = [running.next() for _ in iter(running.hasNext, False)]
         return {
             "done": self.job is None or not self.job.is_alive(),
             "error": self.error,
             "jobs": self.scala.dagScheduler().numTotalJobs(),
-            "tasks": {one.id(): one.activeTasks() for one in each if one.id() != "driver"},
+            "tasks": {one._1(): one._2() for one in each},
             "parallelism": self.scala.defaultParallelism(),
         }
 

@@ -1,7 +1,8 @@
 """A real cluster: a master, two workers and their executors are processes; lake and staging area on S3, the ledger on Postgres.
 
-The jobs run in an application of their own on that cluster, as those of `cdc-ops run` and of Airflow do. Its executors find no Python. What
-is killed is killed while tasks run on it: executors are stopped first, so that no task can end before the kill.
+The jobs run in an application of their own on that cluster, as those of `cdc-ops run` and of Airflow do. Its executors find no Python,
+unless a test gives it to them. What is killed is killed while tasks run on it: executors are stopped first, so that no task can end before
+the kill.
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -43,6 +45,9 @@ PATIENCE = 180.0
 NO_SESSION = cast("SparkSession", None)
 NO_PYTHON = "/nowhere/python3"
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m -XX:MetaspaceSize=256m -Xms700m -Xmn300m"
+BLANKS = 250_000
+"""After each event: what ten of them weigh is more than the driver reads itself."""
+DRIVER_READS = "this process reads all files, because Spark's executors cannot"
 FILL = "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_300"
 
 
@@ -298,47 +303,79 @@ def test_an_executor_that_is_killed_at_work_costs_no_row(orders: World, applicat
     assert wait_until(lambda: len(application.cluster.executors()) == 2, PATIENCE), "the worker starts another"
 
 
+class Topic:
+    """Rows of a table, each an event in files on S3 of a topic; events are wide, so that a few are more than the driver reads itself."""
+
+    def __init__(self, world: World, store: ObjectStore) -> None:
+        world.pipeline = replace(
+            world.pipeline, archive=replace(world.pipeline.archive, url=f"{world.pipeline.target.root}-topics/{{schema}}.{{table}}")
+        )
+        world.sql(ITEMS)
+        name, folder = f"{world.database}.items", world.pipeline.target.root.removeprefix(f"s3a://{store.bucket}/")
+        self.world, self.store, self.path, self.offset = world, store, f"{folder}-topics/{name}/partition=0/{name}+0+", 0
+
+    def put(self, count: int) -> None:
+        """Changes rows, and writes a file with the events."""
+        events, rows = [], []
+        for number in range(self.offset, self.offset + count):
+            row = {"id": number % 40, "name": f"n{number}", "price": f"{number}.50"}
+            rows.append(f"({row['id']}, '{row['name']}', {row['price']})")
+            events.append(change("c" if number < 40 else "u", 100 + number, before=row, after=row, database=self.world.database))
+        self.world.sql(f"REPLACE INTO items VALUES {', '.join(rows)}")
+        text = "".join(f"{json.dumps(event)}{' ' * BLANKS}\n" for event in events)
+        self.store.put_many({f"{self.path}{self.offset:010}.json": text.encode()})
+        self.offset += count
+
+
+@contextmanager
+def python_on_executors(application: Application) -> Iterator[None]:
+    """The application of other tests ends, and another begins whose executors find this environment's Python."""
+    usual = application.environment
+    application.close()
+    assert wait_until(lambda: not application.cluster.executors(), PATIENCE)
+    application.environment = {**usual, "PYSPARK_PYTHON": sys.executable}
+    try:
+        yield
+    finally:
+        application.close()
+        application.environment = usual
+        assert wait_until(lambda: not application.cluster.executors(), PATIENCE)
+
+
 @pytest.mark.long
-def test_the_log_method_goes_on_while_a_worker_dies_and_comes_back(
+def test_the_log_method_reads_on_executors_goes_on_while_a_worker_dies_and_needs_no_python_there(
     mariadb: MariaDBServer, postgres: PostgresServer, object_store: ObjectStore, application: Application, tmp_path: Path
 ) -> None:
     world = placed(log_world(mariadb, tmp_path, NO_SESSION), object_store, postgres)
-    world.pipeline = replace(
-        world.pipeline, archive=replace(world.pipeline.archive, url=f"{world.pipeline.target.root}-topics/{{schema}}.{{table}}")
-    )
-    world.sql(ITEMS)
-    topic, folder = f"{world.database}.items", world.pipeline.target.root.removeprefix(f"s3a://{object_store.bucket}/")
-    offset = 0
-
-    def put(count: int) -> None:
-        nonlocal offset
-        events, rows = [], []
-        for number in range(offset, offset + count):
-            row = {"id": number % 40, "name": f"n{number}", "price": f"{number}.50"}
-            rows.append(f"({row['id']}, '{row['name']}', {row['price']})")
-            events.append(change("c" if number < 40 else "u", 100 + number, before=row, after=row, database=world.database))
-        world.sql(f"REPLACE INTO items VALUES {', '.join(rows)}")
-        text = "".join(f"{json.dumps(event)}\n" for event in events)
-        object_store.put_many({f"{folder}-topics/{topic}/partition=0/{topic}+0+{offset:010}.json": text.encode()})
-        offset += count
-
+    topic, columns = Topic(world, object_store), "id, name, price"
     for count in (20, 10, 20):
-        put(count)
+        topic.put(count)
     run(world, application)
-    assert_equal(world, application, "items", "id, name, price")
-    for count in (5, 15, 5, 5):
-        put(count)
-    places = {name: number for number in range(2) for name in application.cluster.executors(number)}
-    application.kill_busy(Step.EXTRACT, 1, lambda name, _: application.cluster.kill_worker(places[name]))
-    run(world, application)
-    assert len(application.cluster.executors()) == 1
-    assert f"Lost executor {application.killed[-1]} " in application.log()
-    assert_equal(world, application, "items", "id, name, price")
-    application.cluster.start_worker(places[application.killed[-1]])
-    assert wait_until(lambda: len(application.cluster.executors()) == 2, PATIENCE)
-    put(5)
-    run(world, application)
-    assert_equal(world, application, "items", "id, name, price")
+    said = [line for line in application.log().splitlines() if DRIVER_READS in line]
+    assert len(said) == 1
+    assert f'Cannot run program "{NO_PYTHON}"' in said[0]
+    assert_equal(world, application, "items", columns)
+    with python_on_executors(application):
+        topic.put(20)
+        run(world, application)
+        assert_equal(world, application, "items", columns)
+        for count in (5, 15, 5, 5):
+            topic.put(count)
+        assert wait_until(lambda: len(application.cluster.executors()) == 2, PATIENCE)
+        places = {name: number for number in range(2) for name in application.cluster.executors(number)}
+        kills = len(application.killed)
+        application.kill_busy(Step.EXTRACT, 2, lambda name, _: application.cluster.kill_worker(places[name]))
+        run(world, application)
+        [killed] = application.killed[kills:]
+        assert len(application.cluster.executors()) == 1
+        assert f"Lost executor {killed} " in application.log()
+        assert_equal(world, application, "items", columns)
+        application.cluster.start_worker(places[killed])
+        assert wait_until(lambda: len(application.cluster.executors()) == 2, PATIENCE)
+        topic.put(15)
+        run(world, application)
+        assert_equal(world, application, "items", columns)
+    assert application.log().count(DRIVER_READS) == 1, "executors read whatever came after they had Python"
 
 
 @pytest.mark.long

@@ -143,31 +143,37 @@ def test_snapshot_increment_and_reconcile_are_those_of_spark_of_its_own(
 def test_the_log_method_is_that_of_spark_of_its_own(
     mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path
 ) -> None:
-    found = []
+    found, wide = [], " " * 1_250_000  # two events are more than a driver reads itself
     for name in ("classic", "server"):
         folder = tmp_path / name
         folder.mkdir()
         world = log_world(mariadb, folder, spark)
         world = on_server(world, server) if name == "server" else world
         world.sql(ITEMS)
-        sink = Sink(folder / "archive", world.database, "items")
-        sink.write(change("c", 10, after={"id": 1, "name": "ä", "price": "1.50"}, database=world.database))
-        sink.write(change("c", 20, after={"id": 2, "name": "b", "price": "2.00"}, database=world.database))
-        reports = [run(world)]
-        sink.write(
-            change(
-                "u",
-                30,
-                before={"id": 1, "name": "ä", "price": "1.50"},
-                after={"id": 1, "name": "c", "price": "9.99"},
-                database=world.database,
+        sink, database = Sink(folder / "archive", world.database, "items"), world.database
+        first, second = ({"id": 1, "name": "ä", "price": "1.50"}, {"id": 2, "name": "b", "price": "2.00"})
+        events = [
+            (change("c", 10, after=first, database=database), change("c", 20, after=second, database=database)),
+            (
+                change("u", 30, before=first, after={**first, "name": "c", "price": "9.99"}, database=database),
+                change("d", 40, before=second, database=database),
             ),
-            change("d", 40, before={"id": 2, "name": "b", "price": "2.00"}, database=world.database),
-        )
-        reports.append(run(world))
+        ]
+        reports = []
+        for some in events:
+            sink.write(*(f"{json.dumps(event)}{wide}" for event in some))
+            reports.append(run(world))
         found.append(([counted(report) for report in reports], world.lake("items", "id, name, price"), world.data_commits("items")))
+    assert scans_of(server) == 2, "each run on the server reads in tasks of Spark"
     assert found[0] == found[1]
     assert [row[:2] for row in found[1][1]] == [(1, "c")]
+
+
+def scans_of(server: ConnectServer) -> int:
+    """How many statements have read archived files in tasks, by the server's event log."""
+    lines = (line for path in (server.folder / "events").rglob("*") if path.is_file() for line in path.read_text().splitlines())
+    begun = (line for line in lines if '"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"' in line)
+    return sum(bool(re.search(r"MapInArrow partial\(file#\d+\)#\d+, \[facts#", line)) for line in begun)
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """Whether Spark's executors can read change events: their Python has the same cdc-ops, and what it needs. Runs in Spark."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -13,6 +14,9 @@ from cdc_ops.lake.staging.shared_folder import works_elsewhere
 
 _TASKS: Final = 8
 """With more tasks than executors, each of a small cluster is asked; what one of a large cluster lacks, its scan tells."""
+
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)")
+_LOST_TASK: Final = re.compile(r"Lost task [^\n]*?\(TID \d+\) \([^)\n]*\): (.*)")
 
 _found: Final[dict[str, str]] = {}
 _one_asks: Final = threading.Lock()
@@ -36,7 +40,7 @@ def _asked(spark: SparkSession) -> str:
     try:
         answers = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(_question(cdc_ops.__version__), "answer string").collect()
     except Exception as error:  # whatever it is, executors without Python fail in many ways
-        return f"of Spark's executors: {_first_line(error)}"
+        return f"of Spark's executors: {_cause(error)}"
     return next((f"of Spark's executors: {row['answer']}" for row in answers if row["answer"]), "")
 
 
@@ -60,6 +64,10 @@ def _question(version: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     return answers
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
+def _cause(error: Exception) -> str:
+    """Returns what an executor failed with: the last line of its traceback, or what Spark says of the task; Spark says that far behind."""
+    text = str(error)
+    if found := _TRACEBACK.search(text) or _LOST_TASK.search(text):
+        return found[1][:300]
+    lines = [line for line in text.splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300]
