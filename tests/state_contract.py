@@ -32,8 +32,8 @@ from tests.state_archive_contract import ArchiveContract
 from tests.state_forget_contract import ForgetContract
 from tests.state_idle_contract import IdleContract
 from tests.state_lease_contract import LeaseContract
+from tests.state_notified_contract import NotifiedFilesContract
 from tests.state_pipeline_file_contract import PipelineFileContract
-from tests.state_told_contract import ToldFilesContract
 from tests.state_totals_contract import TotalsContract
 from tests.state_values import NOON, ORDERS, PIPELINE, TTL, at_once, fresh, make_operation, race, result, run, settle, take
 
@@ -46,7 +46,7 @@ class StateContract(
     IdleContract,
     AlertContract,
     ApprovalContract,
-    ToldFilesContract,
+    NotifiedFilesContract,
     TotalsContract,
     PipelineFileContract,
     ForgetContract,

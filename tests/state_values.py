@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
@@ -19,6 +21,7 @@ from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.results import Counts, OperationResult, Outcome
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.state.db.database import Database
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRun, TableRunStatus
@@ -143,6 +146,17 @@ def race(count: int, imports: str, code: str, url: str) -> list[str]:
         process.stdin.write("go\n")
         process.stdin.flush()
     return sorted(expect_done(process).strip() for process in processes)
+
+
+def migrate_to(url: str, version: str) -> None:
+    """Creates a ledger as an older version of this package left it."""
+    config = Config()
+    config.set_main_option("script_location", "cdc_ops.state:migrations")
+    database = Database(url, read_only=False)
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, version)
+    database.close()
 
 
 class LedgerFixtures:

@@ -2,8 +2,8 @@
 
     ArchiveTrigger (its arguments: the archive and the tables, as one text) -> shared stream -> ArchiveWatcher -> TriggerEvent
 
-Airflow's shared streams tell when an event is stored in its database; only then the ledger notes the batch as told. Airflow's own file
-triggers delete the file that they tell of, so they are not for archives. All that blocks runs in threads: the triggerer has one event loop.
+Airflow's shared streams tell when an event is stored in its database; only then the ledger notes the batch as notified. Airflow's own file
+triggers delete the file that they report, so they are not for archives. All that blocks runs in threads: the triggerer has one event loop.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class ArchiveTrigger(BaseEventTrigger):
             yield TriggerEvent(batch.event)  # type: ignore[no-untyped-call]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yields the same events where Airflow does not tell which it has stored: a batch is told again unless a run confirms it."""
+        """Yields the same events where Airflow does not say which it has stored: a batch is sent again unless a run confirms it."""
         async for batch, _ in _Batches(self.watch).open_stream():
             yield TriggerEvent(batch.event)  # type: ignore[no-untyped-call]
 
@@ -78,7 +78,7 @@ class _Batches(SharedStreamProducer):
             await asyncio.sleep(self._watch.interval.total_seconds())
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Notes batches as told whose events Airflow has stored; the others keep their claims, which run out."""
+        """Notes batches as notified whose events Airflow has stored; the others keep their claims, which run out."""
         self._stored |= {item.broker_payload for item in batch if item.outcome.is_clean}
         await asyncio.to_thread(self._confirmed)
 

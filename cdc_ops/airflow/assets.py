@@ -66,7 +66,7 @@ def event_extra(run: TableRun) -> dict[str, Any]:
     }
 
 
-def told_batches(context: Any) -> frozenset[str]:
+def notified_batches(context: Any) -> frozenset[str]:
     """Returns the batches of files whose events have started a run: Airflow has stored them, also if their watcher died before it knew.
 
     Args:

@@ -17,7 +17,7 @@ from airflow.sdk import AssetAlias, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
 from cdc_ops.airflow.alerts.run_end import airflow_host, tell_receivers
-from cdc_ops.airflow.assets import emit, told_batches
+from cdc_ops.airflow.assets import emit, notified_batches
 from cdc_ops.airflow.connections import check_spark, source_url, with_airflow_settings
 from cdc_ops.airflow.exceptions import RetryableRunError, tables_failed, translated
 from cdc_ops.airflow.job_files import expire_journals, summary
@@ -125,7 +125,7 @@ def discover_task(pipeline: Pipeline, **options: Any) -> Any:
 
 def _discover(pipeline: Pipeline, context: Any) -> list[list[str]]:
     with opened(pipeline, context) as here, closing(connect(pipeline.source)) as source:
-        here.context.store.confirm_told(pipeline.name, told_batches(context))
+        here.context.store.confirm_notified(pipeline.name, notified_batches(context))
         found, request = discover_all(here.context, source, here.request), here.request
         names = [str(config.table) for config in found.tables]
         note = note_of(request, names, watermarks_of(here.context.store, pipeline.name, request))

@@ -18,9 +18,9 @@ from cdc_ops.state.alerts import AlertReader, AlertStore
 from cdc_ops.state.approvals import ApprovalReader, ApprovalStore
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 from cdc_ops.state.lease import Lease
+from cdc_ops.state.notified_files import NotifiedFilesReader, NotifiedFilesStore
 from cdc_ops.state.pipeline_files import PipelineFileReader, PipelineFileStore
 from cdc_ops.state.table_run import TableRun, TableRunStatus
-from cdc_ops.state.told_files import ToldFilesReader, ToldFilesStore
 from cdc_ops.state.totals import Totals
 
 
@@ -154,7 +154,7 @@ class IdleTable:
     run: TableRun
 
 
-class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, PipelineFileReader, ABC):
+class StateReader(ArchiveReader, AlertReader, ApprovalReader, NotifiedFilesReader, PipelineFileReader, ABC):
     """Reads the ledger; offers no way to change it."""
 
     @abstractmethod
@@ -263,7 +263,7 @@ class StateReader(ArchiveReader, AlertReader, ApprovalReader, ToldFilesReader, P
         """
 
 
-class StateStore(StateReader, ArchiveStore, AlertStore, ApprovalStore, ToldFilesStore, PipelineFileStore):
+class StateStore(StateReader, ArchiveStore, AlertStore, ApprovalStore, NotifiedFilesStore, PipelineFileStore):
     """Writes the ledger. Every write that moves a table's state is a compare-and-set under a lease token."""
 
     @abstractmethod

@@ -39,10 +39,10 @@ from cdc_ops.state.db.alerts import SqlAlertReader, SqlAlertStore
 from cdc_ops.state.db.approvals import SqlApprovalReader, SqlApprovalStore
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.db.database import PATIENCE, Database
+from cdc_ops.state.db.notified_files import SqlNotifiedFilesReader, SqlNotifiedFilesStore
 from cdc_ops.state.db.operations import OperationStatus
 from cdc_ops.state.db.pipeline_files import SqlPipelineFileReader, SqlPipelineFileStore
 from cdc_ops.state.db.schema import tables
-from cdc_ops.state.db.told_files import SqlToldFilesReader, SqlToldFilesStore
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade
 from cdc_ops.state.table_run import TableRun, TableRunStatus
@@ -85,7 +85,7 @@ def open_store(url: str, *, patience: timedelta = PATIENCE) -> "SqlStateStore":
     return SqlStateStore(database)
 
 
-class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlToldFilesReader, SqlPipelineFileReader, StateReader):
+class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlNotifiedFilesReader, SqlPipelineFileReader, StateReader):
     """Reads the ledger; see `StateReader` for what each method promises. Threads may share it."""
 
     def __init__(self, database: Database) -> None:
@@ -237,7 +237,9 @@ class SqlStateReader(SqlArchiveReader, SqlAlertReader, SqlApprovalReader, SqlTol
         return True
 
 
-class SqlStateStore(SqlArchiveStore, SqlAlertStore, SqlApprovalStore, SqlToldFilesStore, SqlPipelineFileStore, SqlStateReader, StateStore):
+class SqlStateStore(
+    SqlArchiveStore, SqlAlertStore, SqlApprovalStore, SqlNotifiedFilesStore, SqlPipelineFileStore, SqlStateReader, StateStore
+):
     """Writes the ledger; see `StateStore` for what each method promises. Threads may share it."""
 
     def acquire(self, pipeline: str, table: TableName, holder: str, *, ttl: timedelta, live: bool, purpose: str = "") -> Lease:

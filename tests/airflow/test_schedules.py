@@ -19,15 +19,15 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedSt
 
 from cdc_ops.airflow.alerts.dag import ALERTS_DAG
 from cdc_ops.airflow.archive_trigger import ArchiveTrigger
-from cdc_ops.airflow.assets import told_batches
+from cdc_ops.airflow.assets import notified_batches
 from cdc_ops.airflow.dags import build_dag, build_dags
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core import json_codec
 from cdc_ops.core.pipeline.watch import Watch
 from cdc_ops.errors import ConfigError
 from cdc_ops.provider_info import get_provider_info
+from cdc_ops.state.notified_files import NotificationStatus
 from cdc_ops.state.sql import open_store
-from cdc_ops.state.told_files import TellingStatus
 from cdc_ops.steps.archive.watch import ArchiveWatcher, Batch
 
 FILE = """
@@ -240,12 +240,12 @@ def test_a_batch_counts_as_told_when_airflow_has_stored_its_event_and_not_before
         assert (event.payload["batch"], event.payload["files"]) == (batch, 1)
         assert event.payload["paths"] == [f"{folder}/t+0+0000000000.json"]
         with open_store(url) as store:
-            (file,) = store.told_files("shop").values()
-            assert (file.batch, file.status) == (batch, TellingStatus.CLAIMED)
+            (file,) = store.notified_files("shop").values()
+            assert (file.batch, file.status) == (batch, NotificationStatus.CLAIMED)
             await producer.advance([AdvanceItem(broker_payload=batch, outcome=AdvanceOutcome(acked=0, failed=1))])
-            assert [file.status for file in store.told_files("shop").values()] == [TellingStatus.CLAIMED]
+            assert [file.status for file in store.notified_files("shop").values()] == [NotificationStatus.CLAIMED]
             await producer.advance([AdvanceItem(broker_payload=batch, outcome=AdvanceOutcome(acked=1, failed=0))])
-            assert [file.status for file in store.told_files("shop").values()] == [TellingStatus.TOLD]
+            assert [file.status for file in store.notified_files("shop").values()] == [NotificationStatus.NOTIFIED]
         await producer.aclose()
 
     asyncio.run(all_of_it())
@@ -292,5 +292,5 @@ def test_a_run_says_which_batches_have_started_it() -> None:
     from_watcher = {"from_trigger": True, "payload": {"pipeline": "shop", "batch": "b1", "files": 2}}
     extras = [from_watcher, {"from_trigger": True, "payload": "of somebody else"}, {"payload": {"batch": "by hand"}}, {}]
     events = [AssetEventDagRunReferenceResult.model_validate({**event, "asset": archive, "extra": extra}) for extra in extras]
-    assert told_batches({"triggering_asset_events": TriggeringAssetEventsAccessor.build(events)}) == {"b1"}
-    assert told_batches({}) == frozenset()
+    assert notified_batches({"triggering_asset_events": TriggeringAssetEventsAccessor.build(events)}) == {"b1"}
+    assert notified_batches({}) == frozenset()

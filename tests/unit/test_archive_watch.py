@@ -200,7 +200,7 @@ def test_what_a_dead_watcher_told_and_a_run_has_seen_or_read_is_not_told_again(w
     first = world.watcher(claim=timedelta(0))
     first.look()
     (lost,) = first.look()
-    world.store.confirm_told(PIPELINE, [lost.batch])
+    world.store.confirm_notified(PIPELINE, [lost.batch])
     assert look_twice(world.watcher()) == ()
     world.put(10, 20)
     dead = world.watcher(claim=timedelta(0))
@@ -208,7 +208,7 @@ def test_what_a_dead_watcher_told_and_a_run_has_seen_or_read_is_not_told_again(w
     assert len(dead.look()) == 1
     assert world.run() == 2
     assert look_twice(world.watcher()) == ()
-    assert world.store.told_files(PIPELINE) == {}
+    assert world.store.notified_files(PIPELINE) == {}
 
 
 def test_of_watchers_beside_each_other_one_tells_a_file(world: World) -> None:
@@ -224,11 +224,11 @@ def test_of_watchers_beside_each_other_one_tells_a_file(world: World) -> None:
 def test_two_watchers_that_have_decided_the_same_claim_it_once(world: World) -> None:
     path = world.put(0, 10)
     file = next(iter(look_twice(world.watcher(claim=timedelta(0)))[0].files.values()))
-    world.store.forget_told_files(PIPELINE, world.store.told_files(PIPELINE).values())
+    world.store.forget_notified_files(PIPELINE, world.store.notified_files(PIPELINE).values())
     minute = timedelta(minutes=1)
     claims = [world.store.claim_files(PIPELINE, batch, {path: file}, {}, minute) for batch in ("a", "b")]
     assert claims == [True, False]
-    assert world.store.told_files(PIPELINE)[path].batch == "a"
+    assert world.store.notified_files(PIPELINE)[path].batch == "a"
 
 
 def test_the_claim_of_a_watcher_that_lives_does_not_end(world: World) -> None:
@@ -236,9 +236,9 @@ def test_the_claim_of_a_watcher_that_lives_does_not_end(world: World) -> None:
     watcher = world.watcher(claim=timedelta(seconds=30))
     watcher.look()
     (batch,) = watcher.look()
-    before = world.store.told_files(PIPELINE)[next(iter(batch.files))].until
+    before = world.store.notified_files(PIPELINE)[next(iter(batch.files))].until
     watcher.look()
-    assert world.store.told_files(PIPELINE)[next(iter(batch.files))].until > before
+    assert world.store.notified_files(PIPELINE)[next(iter(batch.files))].until > before
     assert look_twice(world.watcher()) == ()
 
 
@@ -254,7 +254,7 @@ def test_files_that_a_run_left_for_the_next_one_are_told_again_until_nothing_is_
     assert world.run(limit=2) == 2
     assert told(look_twice(watcher)) == [["0000000040.json"]]
     assert (world.run(limit=2), look_twice(watcher)) == (1, ())
-    assert world.store.told_files(PIPELINE) == {}
+    assert world.store.notified_files(PIPELINE) == {}
 
 
 def test_files_that_a_run_left_are_told_again_though_another_kind_of_run_has_ended_since(world: World) -> None:
@@ -288,10 +288,10 @@ def test_a_file_that_one_of_two_tables_has_read_before_it_was_told_is_told_for_t
     world.put(10, 20)
     world.run(ORDERS)
     assert told(look_twice(watcher)) == [["0000000010.json"]]
-    assert len(world.store.told_files(PIPELINE)) == 1
+    assert len(world.store.notified_files(PIPELINE)) == 1
     world.run(LINES)
     assert look_twice(watcher) == ()
-    assert world.store.told_files(PIPELINE) == {}
+    assert world.store.notified_files(PIPELINE) == {}
 
 
 def test_what_runs_have_read_before_the_archive_was_watched_is_not_told(world: World) -> None:
@@ -355,7 +355,7 @@ def test_a_file_that_is_gone_is_forgotten(world: World) -> None:
     world.put(0, 10)
     assert len(look_twice(watcher)) == 1
     world.remove("t/partition=0/t+0+0000000000.json")
-    assert (look_twice(watcher), world.store.told_files(PIPELINE)) == ((), {})
+    assert (look_twice(watcher), world.store.notified_files(PIPELINE)) == ((), {})
 
 
 def test_an_archive_that_cannot_be_listed_is_an_error_and_nothing_is_forgotten(world: World, tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_an_archive_that_cannot_be_listed_is_an_error_and_nothing_is_forgotten(w
         watcher.look()
     (tmp_path / "elsewhere").rename(world.folder)
     assert look_twice(watcher) == ()
-    assert len(world.store.told_files(PIPELINE)) == 1
+    assert len(world.store.notified_files(PIPELINE)) == 1
 
 
 @pytest.mark.parametrize(
@@ -410,8 +410,8 @@ def test_files_in_folders_that_nobody_watches_any_more_are_forgotten_after_a_wee
     elsewhere.mkdir()
     other = world.watcher(url=str(elsewhere))
     look_twice(other)
-    assert len(world.store.told_files(PIPELINE)) == 1, "a watcher of the old file would tell them again"
+    assert len(world.store.notified_files(PIPELINE)) == 1, "a watcher of the old file would tell them again"
     later = world.store.now() + timedelta(days=8)
     monkeypatch.setattr(world.store, "now", lambda: later)
     look_twice(other)
-    assert world.store.told_files(PIPELINE) == {}
+    assert world.store.notified_files(PIPELINE) == {}

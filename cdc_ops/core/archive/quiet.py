@@ -7,12 +7,12 @@ from typing import Final
 from cdc_ops.core.archive.files import ListedFile
 
 MOST_LISTINGS: Final = 10
-"""After so many listings with new files these are told, although more still arrive: a busy archive is never quiet."""
+"""After so many listings with new files Airflow is notified of them, although more still arrive: a busy archive is never quiet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """New files of a listing that nobody has been told of.
+    """New files of a listing that Airflow has not been notified of.
 
     Args:
         ready: What a run would read, by path.
@@ -27,8 +27,8 @@ class Arrivals:
     is_quiet: bool = False
 
     @property
-    def are_told(self) -> bool:
-        """True if they are to be told now."""
+    def are_due(self) -> bool:
+        """True if Airflow is to be notified of them now."""
         return bool(self.ready) and (self.is_quiet or self.listings >= MOST_LISTINGS)
 
 
@@ -40,7 +40,7 @@ def next_arrivals(before: Arrivals, ready: Mapping[str, ListedFile], *, is_young
 
     >>> one = {"a": ListedFile(path="a", size=1)}
     >>> first = next_arrivals(NO_ARRIVALS, one, is_young=False)
-    >>> first.are_told, next_arrivals(first, one, is_young=False).are_told, next_arrivals(first, one, is_young=True).are_told
+    >>> first.are_due, next_arrivals(first, one, is_young=False).are_due, next_arrivals(first, one, is_young=True).are_due
     (False, True, False)
     """
     same = dict(before.ready) == dict(ready)

@@ -14,11 +14,11 @@ from cdc_ops.state.db.schema import (
     archive_gaps,
     findings,
     metadata,
+    notified_alerts,
+    notified_files,
     pipeline_files,
     runs,
     tables,
-    told_alerts,
-    told_files,
     waiters,
 )
 from cdc_ops.state.lease import Lease
@@ -28,7 +28,7 @@ _NAMED_IN: Final = {
     runs: runs.c.body,
     archive_gaps: archive_gaps.c.body,
     findings: findings.c.body,
-    told_alerts: told_alerts.c.body,
+    notified_alerts: notified_alerts.c.body,
     approvals: approvals.c.body,
 }
 """The columns whose JSON names the pipeline, as `pipeline` or within `subject`."""
@@ -56,9 +56,9 @@ def adopt_rest(connection: Connection, old: str, new: str) -> None:
     """Gives another pipeline what is of a pipeline as a whole; see `StateStore.adopt_rest`."""
     _move(connection, old, new, _WHOLE)
     _move_files(connection, old, new)
-    if connection.execute(select(told_files).where(told_files.c.pipeline == old).limit(1)).first() is not None:
-        connection.execute(delete(told_files).where(told_files.c.pipeline == new))
-        connection.execute(update(told_files).where(told_files.c.pipeline == old).values(pipeline=new))
+    if connection.execute(select(notified_files).where(notified_files.c.pipeline == old).limit(1)).first() is not None:
+        connection.execute(delete(notified_files).where(notified_files.c.pipeline == new))
+        connection.execute(update(notified_files).where(notified_files.c.pipeline == old).values(pipeline=new))
 
 
 def _move_files(connection: Connection, old: str, new: str) -> None:

@@ -12,7 +12,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.alerts import AlertReader, AlertStore, Finding, Subject, Told, findings_of
 from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.database import Database
-from cdc_ops.state.db.schema import findings, told_alerts
+from cdc_ops.state.db.schema import findings, notified_alerts
 from cdc_ops.state.table_run import TableRun
 
 T = TypeVar("T")
@@ -36,8 +36,8 @@ class SqlAlertReader(AlertReader):
 
     def told(self: "_Reading", pipeline: str) -> tuple[Told, ...]:
         """See `AlertReader`."""
-        order = (told_alerts.c[name] for name in ("table_schema", "table_name", "kind", "detail", "receiver"))
-        query = select(told_alerts.c.body).where(told_alerts.c.pipeline == pipeline).order_by(*order)
+        order = (notified_alerts.c[name] for name in ("table_schema", "table_name", "kind", "detail", "receiver"))
+        query = select(notified_alerts.c.body).where(notified_alerts.c.pipeline == pipeline).order_by(*order)
         return self._read(lambda connection: tuple(json_codec.loads(Told, text) for text in connection.scalars(query)), ())
 
 
@@ -63,13 +63,15 @@ class SqlAlertStore(SqlAlertReader, AlertStore):
         with self._database.write() as connection:
             for one in told:
                 values = _key(one.subject) | {"receiver": one.receiver, "body": json_codec.dumps(one)}
-                table_rows.upsert(connection, told_alerts, values)
+                table_rows.upsert(connection, notified_alerts, values)
 
     def forget_told(self: "_Reading", told: Iterable[Told]) -> None:
         """See `AlertStore`."""
         with self._database.write() as connection:
             for one in told:
-                connection.execute(delete(told_alerts).where(_of(told_alerts, one.subject), told_alerts.c.receiver == one.receiver))
+                connection.execute(
+                    delete(notified_alerts).where(_of(notified_alerts, one.subject), notified_alerts.c.receiver == one.receiver)
+                )
 
 
 def record(connection: Connection, run: TableRun) -> None:

@@ -30,7 +30,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-VERSION: Final = "0009"
+VERSION: Final = "0010"
 """The newest migration. Opening a ledger compares this with the ledger's own version and needs Alembic only if they differ."""
 VERSION_TABLE: Final = "cdc_ops_version"
 
@@ -238,15 +238,15 @@ findings = Table(
     **MYSQL,
 )
 
-told_alerts = Table(
-    "cdc_told_alerts",
+notified_alerts = Table(
+    "cdc_notified_alerts",
     metadata,
     *_key(),
     Column("kind", String(32), nullable=False),
     Column("detail", String(32), nullable=False),
     Column("receiver", String(64), nullable=False),
     Column("body", LongText, nullable=False),  # Told
-    PrimaryKeyConstraint(*KEY, "kind", "detail", "receiver", name="pk_cdc_told_alerts"),
+    PrimaryKeyConstraint(*KEY, "kind", "detail", "receiver", name="pk_cdc_notified_alerts"),
     **MYSQL,
 )
 
@@ -276,16 +276,16 @@ totals = Table(
     **MYSQL,
 )
 
-told_files = Table(
-    "cdc_told_files",
+notified_files = Table(
+    "cdc_notified_files",
     metadata,
     Column("pipeline", String(NAME_LENGTH), nullable=False),
     Column("path_hash", String(64), nullable=False),  # SHA-256 of the full path; '' is the row that writers of the pipeline lock
     Column("batch", String(32), nullable=False),
-    Column("status", String(16), nullable=False),  # TellingStatus
+    Column("status", String(16), nullable=False),  # NotificationStatus
     Column("until", UtcDateTime, nullable=False),
     Column("body", LongText, nullable=False),  # path, ListedFile, when it was claimed
-    PrimaryKeyConstraint("pipeline", "path_hash", name="pk_cdc_told_files"),
+    PrimaryKeyConstraint("pipeline", "path_hash", name="pk_cdc_notified_files"),
     **MYSQL,
 )
 

@@ -1,8 +1,8 @@
-"""A watcher of an archive: finds the files that a run would read and that Airflow has not been told of, and tells them once, in batches.
+"""A watcher of an archive: finds the files that a run would read, and notifies Airflow of each once, in batches.
 
     listing -> what runs would read -> quiet -> claimed in the ledger -> Batch -> (Airflow stores its event) -> confirmed -> forgotten
 
-It lists with the code of the runs, so it finds what they find. It writes only what it has told; it changes nothing in the archive, and
+It lists with the code of the runs, so it finds what they find. It writes only what it has notified; it changes nothing in the archive, and
 needs no lease.
 """
 
@@ -18,8 +18,8 @@ from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.core.archive.quiet import NO_ARRIVALS, Arrivals, next_arrivals
 from cdc_ops.core.pipeline.watch import Watch, watched_folders
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.state.notified_files import NotificationStatus, NotifiedFile
 from cdc_ops.state.sql import SqlStateStore
-from cdc_ops.state.told_files import TellingStatus, ToldFile
 from cdc_ops.steps.archive.watched_folder import FolderLook, is_consumed, look_into
 
 CLAIM: Final = timedelta(minutes=1)
@@ -32,11 +32,11 @@ REMEMBERED: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Files that are told together.
+    """Files of one event.
 
     Args:
         pipeline: Whose runs read them.
-        batch: Its id: the same if it has to be told again because nobody knows whether Airflow has it.
+        batch: Its id: the same if it is sent again because nobody knows whether Airflow has it.
         files: By full path.
     """
 
@@ -89,32 +89,32 @@ class ArchiveWatcher:
         self._unconfirmed: set[str] = set()
 
     def look(self) -> tuple[Batch, ...]:
-        """Lists the archive once, and returns what is to be told now: claimed, so that no other watcher tells it.
+        """Lists the archive once, and returns what Airflow is to be notified of now: claimed, so that no other watcher does it.
 
         Raises:
             ArchiveError, ArchiveUnreachableError: it cannot be listed; nothing is lost, the next look finds the same.
             LedgerUnavailableError: the ledger does not answer.
         """
         self._store.renew_claims(self._watch.pipeline, self._unconfirmed, self._claim)
-        found, told = self._found(), dict(self._store.told_files(self._watch.pipeline))
-        gone = self._consumed(found, told)
-        self._store.forget_told_files(self._watch.pipeline, gone)
-        told = {path: file for path, file in told.items() if file not in gone}
-        doubtful = self._doubtful(told)
-        fresh = {path: file for path, file in found.ready.items() if _is_news(path, file, told.get(path), found)}
+        found, notified = self._found(), dict(self._store.notified_files(self._watch.pipeline))
+        gone = self._consumed(found, notified)
+        self._store.forget_notified_files(self._watch.pipeline, gone)
+        notified = {path: file for path, file in notified.items() if file not in gone}
+        doubtful = self._doubtful(notified)
+        fresh = {path: file for path, file in found.ready.items() if _is_due(path, file, notified.get(path), found)}
         self._arrivals = next_arrivals(self._arrivals, fresh, is_young=found.is_young)
-        batches = [*doubtful, *(self._claimed(fresh, told) if self._arrivals.are_told else ())]
+        batches = [*doubtful, *(self._claimed(fresh, notified) if self._arrivals.are_due else ())]
         self._unconfirmed |= {batch.batch for batch in batches}
         return tuple(batches)
 
     def confirm(self, batches: Iterable[str]) -> None:
-        """Notes that Airflow has the events of batches: they are never told again.
+        """Notes that Airflow has the events of batches: they are never sent again.
 
         Raises:
             LedgerUnavailableError: the ledger does not answer; call this again.
         """
         stored = tuple(batches)
-        self._store.confirm_told(self._watch.pipeline, stored)
+        self._store.confirm_notified(self._watch.pipeline, stored)
         self._unconfirmed -= set(stored)
 
     def close(self) -> None:
@@ -143,21 +143,21 @@ class ArchiveWatcher:
             self._archives[location] = open_archive(location, dict(self._watch.archive.options))
         return self._archives[location]
 
-    def _consumed(self, found: _Found, told: Mapping[str, ToldFile]) -> tuple[ToldFile, ...]:
-        """Returns what was told and needs no memory any more: all its tables have it, it is gone, or nobody looks there."""
+    def _consumed(self, found: _Found, notified: Mapping[str, NotifiedFile]) -> tuple[NotifiedFile, ...]:
+        """Returns what needs no memory any more: all its tables have it, it is gone, or nobody looks there."""
         now, watched = self._store.now(), tuple(f"{location}/" for location in found.folders)
-        done = [file for path, file in told.items() if not path.startswith(watched) and file.at < now - REMEMBERED]
+        done = [file for path, file in notified.items() if not path.startswith(watched) and file.at < now - REMEMBERED]
         for location, (readers, look) in found.folders.items():
-            mine = {path[len(location) + 1 :]: file for path, file in told.items() if path.startswith(f"{location}/")}
+            mine = {path[len(location) + 1 :]: file for path, file in notified.items() if path.startswith(f"{location}/")}
             settled = {path: file for path, file in mine.items() if path not in look.unread}
             consumed = is_consumed(self._store, self._watch.pipeline, readers, {path: file.file for path, file in settled.items()})
             done += [file for path, file in settled.items() if look.is_whole or path in consumed]
         return tuple(done)
 
-    def _doubtful(self, told: Mapping[str, ToldFile]) -> list[Batch]:
-        """Takes over the batches of watchers that are gone, and returns them to be told again."""
+    def _doubtful(self, notified: Mapping[str, NotifiedFile]) -> list[Batch]:
+        """Takes over the batches of watchers that are gone, and returns them to be sent again."""
         now, batches = self._store.now(), dict[str, dict[str, ListedFile]]()
-        for path, file in told.items():
+        for path, file in notified.items():
             if file.is_doubtful(now):
                 batches.setdefault(file.batch, {})[path] = file.file
         pipeline = self._watch.pipeline
@@ -167,15 +167,15 @@ class ArchiveWatcher:
             if self._store.claim_again(pipeline, batch, self._claim)
         ]
 
-    def _claimed(self, fresh: Mapping[str, ListedFile], told: Mapping[str, ToldFile]) -> tuple[Batch, ...]:
+    def _claimed(self, fresh: Mapping[str, ListedFile], notified: Mapping[str, NotifiedFile]) -> tuple[Batch, ...]:
         batch = Batch(pipeline=self._watch.pipeline, batch=secrets.token_hex(8), files=fresh)
         self._arrivals = NO_ARRIVALS
-        return (batch,) if self._store.claim_files(batch.pipeline, batch.batch, fresh, told, self._claim) else ()
+        return (batch,) if self._store.claim_files(batch.pipeline, batch.batch, fresh, notified, self._claim) else ()
 
 
-def _is_news(path: str, file: ListedFile, told: ToldFile | None, found: _Found) -> bool:
-    """True if a file is to be told: for the first time, in another form, or because a run has left it for the next one."""
-    if told is None or not told.file.same_as(file):
+def _is_due(path: str, file: ListedFile, notified: NotifiedFile | None, found: _Found) -> bool:
+    """True if Airflow is to be notified of a file: for the first time, in another form, or because a run has left it for the next one."""
+    if notified is None or not notified.file.same_as(file):
         return True
     left = found.left.get(path)
-    return told.status is TellingStatus.TOLD and left is not None and told.at < left
+    return notified.status is NotificationStatus.NOTIFIED and left is not None and notified.at < left
