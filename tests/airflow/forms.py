@@ -15,7 +15,7 @@ UNTOUCHED = "[...document.querySelectorAll('[data-testid=datetime-input]')].find
 
 
 def logged_in(tab: Tab, airflow: LiveAirflow, user: str) -> None:
-    """Logs somebody in by the form. The page before is left first: one that still asks the server leads back to itself when its cookie is gone."""
+    """Logs somebody in by the form, from a page that asks the server nothing: one that does leads back to itself without its cookie."""
     tab.open("about:blank")
     tab.call("Network.clearBrowserCookies")
     tab.look(height=1500)
