@@ -72,7 +72,7 @@ check: setup ## Lint, format, types, import contracts, examples in docstrings, t
 	@$(say) "import-linter: who may import whom"
 	@$(BIN)/lint-imports
 	@$(say) "pytest: the examples in the docstrings"
-	@$(BIN)/python -m pytest --quiet --durations 0 --doctest-modules cdc_ops/core cdc_ops/config/expressions
+	@$(BIN)/python -m pytest --quiet --durations 0 --doctest-modules cdc_ops/core cdc_ops/events cdc_ops/config/expressions
 	@$(MAKE) docs
 
 .PHONY: docs
@@ -94,8 +94,8 @@ test-s3: jars servers ## The tests of lake, archives and whole runs, with everyt
 	@CDC_OPS_TEST_STORE=s3 $(BIN)/python -m pytest tests/spark tests/integration --numprocesses 3 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test-unit
-test-unit: setup ## The tests that need no Java: seconds
-	@$(BIN)/python -m pytest tests/unit
+test-unit: setup ## The tests that need no Java: some minutes
+	@$(BIN)/python -m pytest tests/unit tests/events
 
 .PHONY: pictures
 pictures: setup ## The pictures in docs/pictures, made anew from the page in Airflow by Chromium; look at them before you commit them

@@ -2,7 +2,7 @@
 
     open_archive(url) -> Archive: S3Archive (s3://), LocalArchive (a folder), OtherArchive (anything else that fsspec knows)
 
-Listing is all that happens here: what a listing means is decided in core.archive.files, and Spark reads the files themselves.
+Here files are listed and opened. What a listing means is decided in core.archive.files, what files hold in cdc_ops.events.
 """
 
 from abc import ABC, abstractmethod

@@ -30,10 +30,10 @@ class RunPhase(enum.StrEnum):
     READING = "source read"
     """Rows are read at the source and written as Parquet, in one Spark job."""
     LANDING = "landing"
-    """What surrounds that job: the table's columns before and after it, the files' footers. Or events are decoded, written as Parquet and
-    looked at."""
+    """What surrounds that job: the table's columns before and after it, the files' footers. Of an archive, what surrounds
+    counting and fold."""
     FOLD = "fold"
-    """Landed events become one row per key (one row per change where versions are kept), written as Parquet."""
+    """Decoded events become one row per key (one row per change where versions are kept), written as Parquet."""
     COPY = "copy"
     """Rows go from the source straight into the Delta table, in one statement."""
     MERGE_SOURCE = "merge source"

@@ -1,9 +1,9 @@
 """The compiled decoder: bytes become columns of Arrow at memory speed, in numba functions that know no table. Spark-free.
 
-    input (numpy uint8)  --front end-->  cells  --text_columns-->  values + marks  --exact way-->  values  -->  pyarrow RecordBatch
+    input (numpy uint8)  --front end-->  cells  --text_columns-->  values + marks  --exact.py-->  values  -->  pyarrow RecordBatch
 
-Two lanes. The fast one takes what is *plain* by a strict grammar and marks everything else; what is marked goes, as its bytes, through the
-exact code that exists. So no rule of exactness is written twice: a mark too many costs time, a mark too few is a defect. Kernels never
+Kernels take what is *plain* by a strict grammar and mark everything else; what is marked goes, as its bytes, through exact code in plain
+Python. So no rule of exactness is written twice: a mark too many costs time, a mark too few is a defect. Kernels never
 raise on bytes, and never read outside of the places that they are given.
 
 To add a front end:

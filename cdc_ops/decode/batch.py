@@ -1,4 +1,4 @@
-"""A batch: cells that kernels fill, values that the exact way puts beside them, and the record batch of Arrow that both become."""
+"""A batch: cells that kernels fill, values that plain Python puts beside them, and the record batch of Arrow that both become."""
 
 import struct
 from datetime import UTC, date, datetime

@@ -13,7 +13,7 @@ ASIDE: Final = 2
 TEXT: Final = 3
 """Where a text begins and ends in the input that a kernel has yet to make the value of (`cdc_ops.decode.text_columns`)."""
 MARKED: Final = 4
-"""Not plain: where the value's bytes begin and end in the input. It goes the exact way, and nothing is said about it yet."""
+"""Not plain: where the value's bytes begin and end in the input. Plain Python reads it, and nothing is said about it yet."""
 ABSENT: Final = 5
 """The record does not have this column. NULL in the record batch; whoever needs the difference looks at the states."""
 

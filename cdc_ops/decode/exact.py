@@ -1,4 +1,4 @@
-"""The exact way for texts: what kernels mark, in plain Python, and what their tests compare them with.
+"""Texts that kernels mark, in plain Python; also what the kernels' tests compare them with.
 
 It takes more than the kernels do, and gives the same value wherever both take a text.
 """

@@ -1,4 +1,4 @@
-"""Folds change events in plain Python, as the reference for `formats.feed.fold`; outside the data path.
+"""Folds change events in plain Python, as the reference for `events.fold.feed.fold_feed`; outside the data path.
 
 `replay` applies one event after the other, in their order: that defines the right result. `fold` does what a batch does per key, and
 `apply` what its MERGE does. `fold` and `apply` must give the same rows as `replay`, however a history is split into batches.

@@ -165,7 +165,7 @@ def test_a_file_that_was_emptied_or_cut_meanwhile_is_no_shorter_file(tmp_path: P
 @pytest.mark.parametrize("suffix", ["lz4", "snappy", "sz", "xz", "gzip", "zstd", "GZ"])
 def test_a_compression_that_is_not_read_by_its_suffix_is_refused_by_name(tmp_path: Path, suffix: str) -> None:
     put(tmp_path, f"a/t+0+0.json.{suffix}", b"x")
-    with pytest.raises(ArchiveFileError, match=rf"t\+0\+0\.json\.{suffix}: Spark does not know the suffix '\.{suffix}'") as refused:
+    with pytest.raises(ArchiveFileError, match=rf"t\+0\+0\.json\.{suffix} cannot be read: files with the suffix '\.{suffix}'") as refused:
         opened(tmp_path, f"a/t+0+0.json.{suffix}", LINES)
     assert ".gz, .bz2, .zst" in refused.value.why
 

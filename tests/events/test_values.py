@@ -1,4 +1,4 @@
-"""Texts become stored values exactly, or not at all; and as Spark's expressions read them."""
+"""Texts become stored values exactly, or not at all."""
 
 import math
 from datetime import date, datetime, timedelta

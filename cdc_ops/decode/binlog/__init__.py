@@ -1,4 +1,4 @@
-"""The fast lane for binlogs: numba functions that walk events, verify their checksums, and decode rows into cells. Spark-free.
+"""Kernels of binlogs: numba functions that walk events, verify their checksums, and decode rows into cells. Spark-free.
 
     bytes of a file --events.list_rows--> events with rows of the tables asked for --rows.decode_rows--> cells
 

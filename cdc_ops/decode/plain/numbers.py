@@ -4,7 +4,7 @@
     decimal     -?(0|[1-9][0-9]*)([.][0-9]+)?, no more digits before and behind the point than the target has
     boolean     true, false
 
-What is not plain is not wrong: it is marked, and goes the exact way. `+5`, `1e3`, `007` and digits behind the scale are such.
+What is not plain is not wrong: it is marked, and plain Python reads it. `+5`, `1e3`, `007` and digits behind the scale are such.
 """
 
 # mypy: disable-error-code="return-value, assignment, arg-type"

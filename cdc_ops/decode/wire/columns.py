@@ -53,7 +53,7 @@ class WireBatch(Batch):
         self._offsets = tuple((place, column.offset) for place, column in enumerate(columns) if column.offset)
 
     def settle(self, data: Bytes, rows: int) -> None:
-        """Makes values of all texts: what kernels mark goes the exact way.
+        """Makes values of all texts: plain Python reads what kernels mark.
 
         Raises:
             ValueError: bytes are no value of their column, e.g. a text that is not UTF-8.

@@ -1,8 +1,8 @@
-"""Rows of binlogs for the fold: what of them says by kernels exactly what the format's records say by expressions. Spark-free.
+"""Rows of binlogs for the fold: what of them kernels read exactly as the format reads its records. Spark-free.
 
     Changes --left_rows--> which rows are left to the records
 
-What `formats.mysql_binlog` reads by expressions, this takes as the kernels make it, or leaves; tests read the same files both ways.
+What `events.formats.binlog` would read of a record, this takes as the kernels make it, or leaves; tests read the same files both ways.
 """
 
 from dataclasses import dataclass

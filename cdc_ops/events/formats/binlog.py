@@ -3,7 +3,7 @@
     {"kind": "change", "op": "u", "file_no": "7", "pos": "1660", "inner": "0", "row": "0", "gtid": "0-1-9", "micros": "1709283600000000",
      "database": "shop", "table": "orders", "before": {…}, "after": {…}}
 
-`formats.files.binlogs` decodes the files and writes these records; every value is a text or `null`. See `events.binlog.texts`.
+`events.binlog.texts` writes these records of what the reference decoder reads; every value is a text or `null`.
 """
 
 from collections.abc import Sequence

@@ -84,8 +84,8 @@ def check_suffix(path: str) -> None:
     compression, suffix = _compression(path), path.rpartition("/")[2].rpartition(".")[2]
     if compression is not Compression.NONE and suffix not in READABLE_SUFFIXES:
         raise ArchiveFileError(
-            f"Spark cannot read {path}: Spark does not know the suffix '.{suffix}' of {compression}.",
-            why=f"Spark reads compressed text with these suffixes: {', '.join(f'.{one}' for one in READABLE_SUFFIXES)}.",
+            f"{path} cannot be read: files with the suffix '.{suffix}' of {compression} are not decompressed.",
+            why=f"Compressed text is read with these suffixes: {', '.join(f'.{one}' for one in READABLE_SUFFIXES)}.",
             data="Nothing of the batch was read.",
             next="Set the sink to compress with gzip or zstd, and write the existing files again; a copy without the compression and its"
             " suffix also works.",

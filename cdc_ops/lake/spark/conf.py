@@ -91,8 +91,8 @@ def machine_conf(cores: int | None = None) -> dict[str, str]:
     """Returns the settings that depend on the size of the machine.
 
     Delta computes the state of a table in 50 partitions and lists files for VACUUM in 10,000 tasks by default: on a small machine a small
-    table would take minutes. Spark cuts files by the cores of the executors that it has at that moment: lines that are counted and then
-    read (`formats.files.json_lines`) would be cut otherwise if an executor came or went in between, and the job would fail.
+    table would take minutes. Spark cuts files by the cores of the executors that it has at that moment; a number that stays makes the
+    same statement have the same tasks, whatever executors come or go.
 
     Args:
         cores: Cores of the machine that works; None = of this one.

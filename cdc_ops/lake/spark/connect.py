@@ -249,7 +249,7 @@ def _settings(connect: str, session: "SparkSession", chosen: Mapping[str, str]) 
         )
     usual = {**session_conf(), **store_conf(os.environ)}
     found = {name: value for name, value in usual.items() if session.conf.get(name, None) is None}
-    # A number that stays: executors come and go, and files must be cut the same way when they are counted and when they are read.
+    # A number that stays: executors come and go, and the same statement is to have the same tasks.
     found |= {} if session.conf.get(FILE_PARTITIONS, None) else {FILE_PARTITIONS: session.conf.get("spark.sql.shuffle.partitions") or "200"}
     found |= {name: value for name, value in chosen.items() if _can_set(session, name)}
     found |= {name: value for name, value in needed_conf().items() if name != EXTENSIONS}

@@ -1,4 +1,4 @@
-"""The exact way for dates that are not plain: the year 0, zero, partial and impossible dates, as the server itself would count them. Pure.
+"""Dates that are not plain: the year 0, zero, partial and impossible dates, as the server itself would count them. Pure.
 
 The kernels take dates of the years 1 to 9999 that exist. The servers also store others, and give the year 0 no 29 February.
 """
