@@ -209,7 +209,8 @@ def test_values_with_an_order_show_it_in_an_example(module: str) -> None:
 
 
 def test_make_check_runs_the_examples() -> None:
-    assert "-m pytest --quiet --durations 0 --doctest-modules cdc_ops/core cdc_ops/events cdc_ops/config/expressions\n" in text_of(ROOT / "Makefile")
+    modules = "cdc_ops/core cdc_ops/events cdc_ops/config/expressions"
+    assert f"-m pytest --quiet --durations 0 --doctest-modules {modules}\n" in text_of(ROOT / "Makefile")
 
 
 def paragraphs(text: str) -> Iterator[str]:
