@@ -6,13 +6,13 @@ import pytest
 
 from cdc_ops.core.events.event_history import (
     Begin,
-    Noted,
+    HistoryCheckpoint,
     chosen_begin,
     generation_path,
     may_be_noted,
-    parse_noted,
+    parse_checkpoint,
     parse_point,
-    render_noted,
+    render_checkpoint,
 )
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.errors import HistoryUnavailableError, RequestError
@@ -66,9 +66,9 @@ def test_a_point_before_the_history_is_refused_with_the_time_of_its_beginning() 
 
 
 def test_a_commit_tells_up_to_which_version_of_the_table_everything_is_noted() -> None:
-    assert parse_noted(render_noted(Noted(op_seq=7, version=12))) == Noted(op_seq=7, version=12)
+    assert parse_checkpoint(render_checkpoint(HistoryCheckpoint(op_seq=7, version=12))) == HistoryCheckpoint(op_seq=7, version=12)
     for text in (None, "", "{}", "[]", "12", '{"cdc_ops_noted": {}}', "somebody's note"):
-        assert parse_noted(text) is None
+        assert parse_checkpoint(text) is None
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from cdc_ops.errors import HistoryUnavailableError, RequestError
 EVENT_HISTORY: Final = "cdc_ops.event_history"
 """The property of a Delta table that names the folder of its event history."""
 
-_NOTED: Final = "cdc_ops_noted"
+_CHECKPOINT: Final = "cdc_ops_noted"
 _PLACE: Final = re.compile(r"\d{1,19}(,\d{1,19})*", re.ASCII)
 
 
@@ -89,7 +89,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class HistoryCheckpoint:
     """The point up to which a history is complete.
 
     Args:
@@ -185,15 +185,15 @@ def may_be_noted(lowest: Position, newest: Iterable[Position], of_delivery: int)
     return lowest[: len(lowest) - of_delivery] <= last[: len(last) - of_delivery]
 
 
-def render_noted(noted: Noted) -> str:
-    """Returns what a commit of a history says of itself; `parse_noted` is the way back."""
-    return json.dumps({_NOTED: {"op_seq": noted.op_seq, "version": noted.version}})
+def render_checkpoint(checkpoint: HistoryCheckpoint) -> str:
+    """Returns what a commit of a history says of itself; `parse_checkpoint` is the way back."""
+    return json.dumps({_CHECKPOINT: {"op_seq": checkpoint.op_seq, "version": checkpoint.version}})
 
 
-def parse_noted(text: str | None) -> Noted | None:
+def parse_checkpoint(text: str | None) -> HistoryCheckpoint | None:
     """Returns up to where everything is in a history at one of its commits, None if the commit does not tell."""
     try:
-        told = json.loads(text or "")[_NOTED]
-        return Noted(op_seq=int(told["op_seq"]), version=int(told["version"]))
+        told = json.loads(text or "")[_CHECKPOINT]
+        return HistoryCheckpoint(op_seq=int(told["op_seq"]), version=int(told["version"]))
     except (ValueError, TypeError, KeyError):
         return None

@@ -9,13 +9,13 @@ from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.event_history import Begin, HistoryKind, Noted, Point, chosen_begin
+from cdc_ops.core.events.event_history import Begin, HistoryCheckpoint, HistoryKind, Point, chosen_begin
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.merge_plan import position_literal
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.history.rows import MICROS, Kept, later_states, placed
-from cdc_ops.lake.history.write import read_noted
+from cdc_ops.lake.history.write import read_checkpoint
 from cdc_ops.lake.log.change_feed_log import instant_of
 from cdc_ops.lake.log.delta_log import DeltaLog
 
@@ -90,7 +90,7 @@ def with_pending(spark: SparkSession, table: Kept, history: History, point: Poin
     Raises:
         ChangesUnavailableError: what was changed is not told any more.
     """
-    since, log = read_noted(history.path), DeltaLog(table.path)
+    since, log = read_checkpoint(history.path), DeltaLog(table.path)
     until = log.newest()
     if since is None or until is None or _is_before(point, log, since):
         return history.rows
@@ -100,7 +100,7 @@ def with_pending(spark: SparkSession, table: Kept, history: History, point: Poin
     return history.rows.unionByName(placed(states, history.rows), allowMissingColumns=True)
 
 
-def _is_before(point: Point | None, log: DeltaLog, since: Noted) -> bool:
+def _is_before(point: Point | None, log: DeltaLog, since: HistoryCheckpoint) -> bool:
     """True for a time from before all that was changed since."""
     if point is None or point.at is None or since.version < 0:
         return False

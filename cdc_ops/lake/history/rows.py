@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, TOUCHED
 from cdc_ops.core.change_range import Bound, BoundKind
 from cdc_ops.core.events.change_feed import key_columns, struct_type
-from cdc_ops.core.events.event_history import Begin, HistoryKind, Noted
+from cdc_ops.core.events.event_history import Begin, HistoryCheckpoint, HistoryKind
 from cdc_ops.core.events.format_spec import EventOperation, RecordKind
 from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.operation import Operation, OperationKind
@@ -156,7 +156,7 @@ def first_states(spark: SparkSession, table: Kept, begin: Begin) -> DataFrame:
     return _states(rows, table, gone=F.lit(False), version=F.lit(begin.version), at=F.lit(begin.at))
 
 
-def later_states(spark: SparkSession, table: Kept, since: Noted, until: int) -> DataFrame | None:
+def later_states(spark: SparkSession, table: Kept, since: HistoryCheckpoint, until: int) -> DataFrame | None:
     """Returns what operations changed in a table that bring something else than events, None if there are none.
 
     What others than cdc-ops change in it is nothing that the source has.
@@ -237,7 +237,7 @@ def _dated(rows: DataFrame, values: dict[str, Column], table: Kept) -> DataFrame
     return rows.select(*(values.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
-def _without_events(table: Kept, since: Noted, until: int) -> Sequence[int]:
+def _without_events(table: Kept, since: HistoryCheckpoint, until: int) -> Sequence[int]:
     """Returns the versions of commits of ours that bring something else than events, oldest first."""
     log, found, last = DeltaLog(table.path), [], until + 1
     for version, info in log.commits(until):

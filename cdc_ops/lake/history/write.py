@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.change_feed import key_columns
-from cdc_ops.core.events.event_history import Begin, EventHistory, Noted, parse_noted, render_noted
+from cdc_ops.core.events.event_history import Begin, EventHistory, HistoryCheckpoint, parse_checkpoint, render_checkpoint
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.schema.type_widening import canonical_type, holds
@@ -51,18 +51,18 @@ def append_events(spark: SparkSession, operation: Operation, history: EventHisto
         parts = [events, *_states_before(spark, operation, history.path, events, version)]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
         rows = rows.select(*(_aligned(name, fields.get(name, ())) for name in rows.columns))
-        conf = {USER_METADATA: render_noted(Noted(op_seq=operation.op_seq, version=version))}
+        conf = {USER_METADATA: render_checkpoint(HistoryCheckpoint(op_seq=operation.op_seq, version=version))}
         with shared_view(rows) as view, private_session(spark, conf) as session:
             where = f"{_IDENTITY} AND ({_may_be_there(operation, events, again=again)})"
             session.sql(f"MERGE INTO {path_name(history.path)} t USING {view} s ON {where} WHEN NOT MATCHED THEN INSERT *").collect()
 
 
-def read_noted(path: str) -> Noted | None:
+def read_checkpoint(path: str) -> HistoryCheckpoint | None:
     """Returns up to where everything is in a history, None if it does not tell."""
     log = DeltaLog(path)
     newest = log.newest()
-    told = (parse_noted(info.get("userMetadata")) for _, info in log.commits(newest)) if newest is not None else ()
-    return next((noted for noted in told if noted is not None), None)
+    found = (parse_checkpoint(info.get("userMetadata")) for _, info in log.commits(newest)) if newest is not None else ()
+    return next((checkpoint for checkpoint in found if checkpoint is not None), None)
 
 
 def _may_be_there(operation: Operation, events: DataFrame, *, again: bool) -> str:
@@ -79,7 +79,7 @@ def _may_be_there(operation: Operation, events: DataFrame, *, again: bool) -> st
 
 def _states_before(spark: SparkSession, operation: Operation, path: str, events: DataFrame, version: int) -> Iterator[DataFrame]:
     """Yields what the history lacks from before the batch: where it begins, or what was changed without events since the last one."""
-    since = read_noted(path)
+    since = read_checkpoint(path)
     if since is not None:
         try:
             states = later_states(spark, Kept.of(operation), since, version)

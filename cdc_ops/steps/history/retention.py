@@ -7,14 +7,14 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.events.event_history import Begin, EventHistory, HistoryKind, Point, render_noted
+from cdc_ops.core.events.event_history import Begin, EventHistory, HistoryKind, Point, render_checkpoint
 from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.history.event_fold import DELETED, WHOLE, latest_per_key
 from cdc_ops.lake.history.read import as_feed, generations, history_schema, open_history, place_in_feed, until
 from cdc_ops.lake.history.rows import begin_row
-from cdc_ops.lake.history.write import read_noted
+from cdc_ops.lake.history.write import read_checkpoint
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.conf import USER_METADATA
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
@@ -112,5 +112,5 @@ def _forget(spark: SparkSession, history: EventHistory, cut: datetime) -> None:
 
 def _same(path: str) -> str:
     """What a commit says that brings nothing new: what the newest one has said."""
-    noted = read_noted(path)
-    return render_noted(noted) if noted is not None else ""
+    checkpoint = read_checkpoint(path)
+    return render_checkpoint(checkpoint) if checkpoint is not None else ""
