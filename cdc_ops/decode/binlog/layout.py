@@ -51,7 +51,7 @@ class How(IntEnum):
     """Bits of labels, plain if it is one at most; `a`, `b`: as with LABEL."""
 
 
-class Lies(IntEnum):
+class ColumnLayout(IntEnum):
     """What a row of `Layout.columns` says of a column."""
 
     SIZE = 0
@@ -67,7 +67,7 @@ class Layout(NamedTuple):
     """How the columns of tables lie in rows, and what becomes of them, int64.
 
     Args:
-        columns: A row each column, see `Lies`; those of all descriptions, one behind the other.
+        columns: A row each column, see `ColumnLayout`; those of all descriptions, one behind the other.
         tables: A row each description: its first column, and how many it has.
         labels: A row each label: where it begins and ends in the batch's own buffer.
     """
