@@ -1,6 +1,6 @@
 """The protocol of an archive: partial listings, with the clock of its store.
 
-    open_archive(url) -> Archive: S3Archive (s3://), LocalArchive (a folder), OtherArchive (anything else that fsspec knows)
+    open_archive(url) -> Archive: S3Archive (s3://), LocalArchive (a folder), FsspecArchive (anything else that fsspec knows)
 
 Here files are listed and opened. What a listing means is decided in core.archive.files, what files hold in cdc_ops.events.
 """

@@ -17,7 +17,7 @@ from typing import IO, Final, Self
 
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.local import LocalArchive
-from cdc_ops.archives.remote import OtherArchive, S3Archive
+from cdc_ops.archives.remote import FsspecArchive, S3Archive
 from cdc_ops.errors import ArchiveError
 
 _TEMPORARY: Final = ".tmp"
@@ -88,7 +88,7 @@ class ArchiveWriter:
         match self.archive:
             case LocalArchive() as local:
                 return _LocalFile(local.root / path)
-            case OtherArchive() as remote:
+            case FsspecArchive() as remote:
                 return _RemoteFile(remote, path)
             case unknown:
                 raise TypeError(f"archives of type {type(unknown).__name__} cannot be written")
@@ -147,7 +147,7 @@ class _LocalFile(NewFile):
 class _RemoteFile(NewFile):
     """A file that waits on this machine, without a name, so that it ends with the process."""
 
-    def __init__(self, archive: OtherArchive, path: str) -> None:
+    def __init__(self, archive: FsspecArchive, path: str) -> None:
         self._archive, self._path = archive, path
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="cdc-ops-")  # noqa: SIM115  closed by `discard`
 

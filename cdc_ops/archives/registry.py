@@ -22,14 +22,14 @@ def open_archive(url: str, options: Mapping[str, Any] | None = None) -> Archive:
         EnvironmentSetupError: the package for this kind of store is not installed.
     """
     from cdc_ops.archives.local import LocalArchive
-    from cdc_ops.archives.remote import OtherArchive, S3Archive
+    from cdc_ops.archives.remote import FsspecArchive, S3Archive
 
     scheme, is_url, rest = url.partition("://")
     if not url or (is_url and not rest):
         raise ConfigError(f"{url!r} is not the URL of an archive.", data="Nothing was read.", next="Write a folder, or s3://bucket/prefix.")
     if not is_url or scheme == "file":
         return LocalArchive((rest if is_url else url).removeprefix("file:"))
-    kind = S3Archive if scheme in ("s3", "s3a") else OtherArchive
+    kind = S3Archive if scheme in ("s3", "s3a") else FsspecArchive
     try:
         return kind(scheme.replace("s3a", "s3"), rest.rstrip("/"), store_options(options or {}))
     except ImportError as error:

@@ -20,7 +20,7 @@ _UNCONDITIONAL: Final = ("NotImplemented", "501")
 """What a store answers that cannot refuse a second file of the same name."""
 
 
-class OtherArchive(Archive):
+class FsspecArchive(Archive):
     """Any store that fsspec has a package for."""
 
     def __init__(self, scheme: str, root: str, options: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ class OtherArchive(Archive):
             ) from error
 
 
-class S3Archive(OtherArchive):
+class S3Archive(FsspecArchive):
     """S3 and stores that speak its API: a listing asks for what comes after a name, 1,000 names a request."""
 
     def list(self, ranges: Iterable[ListedRange]) -> Listing:
@@ -152,7 +152,7 @@ class S3Archive(OtherArchive):
         return tuple(sorted(found))
 
     def upload(self, file: str, path: str) -> bool:
-        """See `OtherArchive`. S3 itself refuses a second file of the same name; some stores that speak its API do not know how to."""
+        """See `FsspecArchive`. S3 itself refuses a second file of the same name; some stores that speak its API do not know how to."""
         from botocore.exceptions import ClientError
 
         def put() -> bool:

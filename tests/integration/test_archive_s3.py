@@ -8,7 +8,7 @@ import pytest
 
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.archives.remote import OtherArchive
+from cdc_ops.archives.remote import FsspecArchive
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.archive.files import FileStatusChange, ListedRange, consumed_records, frozen_records
 from cdc_ops.core.archive.listing import EVERYTHING, Scope
@@ -69,7 +69,7 @@ def test_single_files_are_asked_for_and_their_ends_read(many: Archive) -> None:
 
 
 def test_a_store_that_fsspec_can_only_list_as_a_whole_shows_the_same_files(many: Archive, object_store: ObjectStore) -> None:
-    whole = OtherArchive("s3", f"{object_store.bucket}/many", object_store.options)
+    whole = FsspecArchive("s3", f"{object_store.bucket}/many", object_store.options)
     part = [ListedRange(prefix="t/", after="t/partition=0/t+0+0000024980.jso")]
     assert whole.list(part).files == many.list(part).files
     assert whole.folders("t/") == ("t/partition=0/",)

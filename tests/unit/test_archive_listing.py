@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.archives.remote import OtherArchive
+from cdc_ops.archives.remote import FsspecArchive
 from cdc_ops.core.archive.file_names import FileName, IgnoredFile, Layout, UnrecognizedFile, parse_name
 from cdc_ops.core.archive.files import ListedRange
 from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
@@ -184,6 +184,6 @@ def test_a_url_that_names_nothing_is_refused() -> None:
 @pytest.mark.parametrize(("written", "expected"), [("false", False), ("False", False), ("true", True)])
 def test_yes_and_no_among_the_options_of_a_store_are_no_texts(written: str, expected: bool) -> None:
     archive = open_archive("s3://bucket/prefix", {"anon": written, "endpoint_url": "http://store:9000"})
-    assert isinstance(archive, OtherArchive)
+    assert isinstance(archive, FsspecArchive)
     store = archive._filesystem
     assert (store.anon, store.endpoint_url) == (expected, "http://store:9000")
