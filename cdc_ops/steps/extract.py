@@ -32,7 +32,7 @@ from cdc_ops.steps.stage.invalid_values import unstorable_value
 from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.stage.unordered_rows import check_places
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
-from cdc_ops.steps.table.wide_columns import too_large_value, until_wide_enough, with_width_of_table
+from cdc_ops.steps.table.wide_columns import retry_widened, too_large_value, with_width_of_table
 
 
 def extract(
@@ -66,7 +66,7 @@ def extract(
         return _land(spark, source, current, f"{attempt}w{number}" if number else attempt, readings, landed.damage)
 
     with measured(RunPhase.LANDING):
-        return _result(operation, until_wide_enough(with_width_of_table(operation), land_once))
+        return _result(operation, retry_widened(with_width_of_table(operation), land_once))
 
 
 def damage_of(operation: Operation) -> str:

@@ -57,8 +57,8 @@ from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 from cdc_ops.steps.table.soft_deletes import with_stored_deletes
 from cdc_ops.steps.table.wide_columns import (
     newly_wide,
+    retry_widened,
     too_large_value,
-    until_wide_enough,
     with_stored_width,
     with_wide_columns,
     with_widening,
@@ -111,7 +111,7 @@ def merge(spark: SparkSession, source: Source, operation: Operation) -> Operatio
         LakeError: the table is not what the operation expects, or another writer committed.
     """
     with measured(RunPhase.COPY if _reads_while_it_writes(operation) else RunPhase.MERGE):
-        return until_wide_enough(operation, partial(_merge, spark, source))
+        return retry_widened(operation, partial(_merge, spark, source))
 
 
 def _merge(spark: SparkSession, source: Source, operation: Operation) -> OperationResult:

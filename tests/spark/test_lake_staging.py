@@ -59,7 +59,7 @@ def test_rows_that_a_cluster_has_written_and_nobody_here_can_see_are_refused(
 ) -> None:
     """What an executor on another machine wrote into its own folder of that name is missing here, as if it had written nothing."""
     rows = spark.range(0, 50, 1, 2).selectExpr(*(f"CAST(NULL AS {c.delta_type}) {c.name}" for c in TYPED.columns))
-    monkeypatch.setattr(shared_folder, "works_elsewhere", lambda _: True)
+    monkeypatch.setattr(shared_folder, "has_remote_executors", lambda _: True)
     assert land(spark, rows, operation, "seen").landed.rows == 50
     assert land(spark, rows.limit(0), operation, "empty").landed.rows == 0
     check_shared(spark, [operation.target.staging, "s3a://never/asked"])

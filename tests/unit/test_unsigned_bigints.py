@@ -25,8 +25,8 @@ from cdc_ops.core.schema.unsigned_bigints import (
 from cdc_ops.errors import TooLargeValueError
 from cdc_ops.steps.table.wide_columns import (
     newly_wide,
+    retry_widened,
     too_large_value,
-    until_wide_enough,
     with_stored_width,
     with_wide_columns,
     with_widening,
@@ -131,7 +131,7 @@ def test_an_attempt_is_repeated_with_each_column_that_it_names_and_with_the_same
         assert replace(found, source=operation().source) == operation()
         return "done"
 
-    assert until_wide_enough(operation(), attempt) == "done"
+    assert retry_widened(operation(), attempt) == "done"
     assert seen == [[NARROW, NARROW], [WIDE, NARROW], [WIDE, WIDE]]
 
 
@@ -141,7 +141,7 @@ def test_a_failure_that_no_column_can_be_widened_for_is_raised(name: str) -> Non
         raise TooLargeValueError("too large", column=name)
 
     with pytest.raises(TooLargeValueError):
-        until_wide_enough(with_wide_columns(operation(), ("id",)), attempt)
+        retry_widened(with_wide_columns(operation(), ("id",)), attempt)
 
 
 @pytest.mark.parametrize("name", ["id", "__cdc_before_0"])

@@ -26,7 +26,7 @@ from cdc_ops.lake.data_files.writer import DataFile, remove_data_files, write_da
 from cdc_ops.lake.log.delta_log import DeltaLog, LogVersion
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
-from cdc_ops.lake.staging.shared_folder import works_elsewhere
+from cdc_ops.lake.staging.shared_folder import has_remote_executors
 from cdc_ops.lake.table.create import indexed_columns
 
 _MOST_ROWS: Final = 100_000
@@ -72,7 +72,7 @@ def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacem
         literals: Spark would find its keys as literals, and skip pages of the key column, which tasks read as a whole.
     """
     spark, landed = batch.rows.sparkSession, batch.manifest.landed if batch.manifest else None
-    if spark.conf.get(REPLACE_BY_TASKS, "true") != "true" or not can_commit(spark) or works_elsewhere(spark):
+    if spark.conf.get(REPLACE_BY_TASKS, "true") != "true" or not can_commit(spark) or has_remote_executors(spark):
         return None
     if landed is None or landed.rows > _MOST_ROWS or landed.bytes > _MOST_BYTES:
         return None

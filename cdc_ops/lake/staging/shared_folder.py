@@ -29,7 +29,7 @@ def is_local(path: str) -> bool:
     return "://" not in path or path.startswith("file:")
 
 
-def works_elsewhere(spark: SparkSession) -> bool:
+def has_remote_executors(spark: SparkSession) -> bool:
     """True if a session's executors may be on other machines than this process."""
     master = spark.conf.get("spark.master", None) or "local"
     if master.startswith("local-cluster") or not master.startswith("local"):
@@ -49,7 +49,7 @@ def check_shared(spark: SparkSession, folders: Iterable[str]) -> None:
         EnvironmentSetupError: a folder is not the same for all.
     """
     local = [folder for folder in dict.fromkeys(folders) if is_local(folder)]
-    if not local or not works_elsewhere(spark):
+    if not local or not has_remote_executors(spark):
         return
     for folder in local:
         trial = f"{folder.rstrip('/')}/.cdc-ops-shared-{uuid.uuid4().hex[:12]}"
@@ -71,7 +71,7 @@ def write_seen(rows: DataFrame, folder: str, partition_by: Sequence[str] = ()) -
         EnvironmentSetupError: rows were written that cannot be seen here.
     """
     spark = rows.sparkSession
-    watched = is_local(folder) and (works_elsewhere(spark) or is_connected(spark))
+    watched = is_local(folder) and (has_remote_executors(spark) or is_connected(spark))
     written = Observation()
     observed = rows.observe(written, F.count(F.lit(1)).alias("rows")) if watched else rows
     observed.write.mode("overwrite").partitionBy(*partition_by).parquet(folder)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import cdc_ops
 from cdc_ops.lake.spark.session import sibling_session
-from cdc_ops.lake.staging.shared_folder import works_elsewhere
+from cdc_ops.lake.staging.shared_folder import has_remote_executors
 
 _TASKS: Final = 8
 """With more tasks than executors, each of a small cluster is asked; what one of a large cluster lacks, its scan tells."""
@@ -27,7 +27,7 @@ def why_not(spark: SparkSession) -> str:
 
     Executors within this machine's processes have this process' Python, and are not asked.
     """
-    if not works_elsewhere(spark):
+    if not has_remote_executors(spark):
         return ""
     application = spark.conf.get("spark.app.id", None) or ""
     with _one_asks:

@@ -47,7 +47,7 @@ def wide_from_the_start(config: TableConfig, schema: TableSchema) -> TableSchema
     return widened_schema(schema, order_names(config.settings.order.sequence_by, schema.names))
 
 
-def until_wide_enough(operation: Operation, attempt: Callable[[Operation], T]) -> T:
+def retry_widened(operation: Operation, attempt: Callable[[Operation], T]) -> T:
     """Returns what an attempt returns; it is repeated with a wider column as long as it meets a value that is too large for one.
 
     Args:
