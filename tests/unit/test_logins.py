@@ -1,4 +1,4 @@
-"""The login of a source reaches a task by a ticket, and nothing that a task is given holds the login."""
+"""The login of a source reaches a task by a token, and nothing that a task is given holds the login."""
 
 import os
 import pickle
@@ -11,40 +11,40 @@ import pytest
 
 from cdc_ops.errors import EnvironmentSetupError, SourceUnreachableError
 from cdc_ops.sources.base import NativeRead
-from cdc_ops.steps.query.logins import offer, redeem
+from cdc_ops.steps.query.logins import exchange, issue
 
 URL = "mysql://reader:geheim%2Fü@127.0.0.1:3306/shop"
 
 
-def test_a_ticket_is_worth_the_url_to_another_process_of_this_user() -> None:
-    ticket = offer(URL)
-    program = "import pickle, sys; from cdc_ops.steps.query.logins import redeem; print(redeem(pickle.loads(bytes.fromhex(sys.argv[1]))))"
-    found = subprocess.run([sys.executable, "-c", program, pickle.dumps(ticket).hex()], capture_output=True, text=True, check=True)
+def test_a_token_is_worth_the_url_to_another_process_of_this_user() -> None:
+    token = issue(URL)
+    program = "import pickle, sys; from cdc_ops.steps.query import logins; print(logins.exchange(pickle.loads(bytes.fromhex(sys.argv[1]))))"
+    found = subprocess.run([sys.executable, "-c", program, pickle.dumps(token).hex()], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == URL
 
 
-def test_a_ticket_holds_nothing_of_the_login_and_its_folder_is_closed_to_others() -> None:
-    ticket = offer(URL)
-    assert "geheim" not in repr(ticket)
-    assert b"reader" not in pickle.dumps(ticket)
-    assert Path(ticket.path).parent.stat().st_mode & 0o777 == 0o700
-    assert offer(URL) == ticket
+def test_a_token_holds_nothing_of_the_login_and_its_folder_is_closed_to_others() -> None:
+    token = issue(URL)
+    assert "geheim" not in repr(token)
+    assert b"reader" not in pickle.dumps(token)
+    assert Path(token.path).parent.stat().st_mode & 0o777 == 0o700
+    assert issue(URL) == token
 
 
-def test_a_ticket_that_was_never_given_out_is_worth_nothing() -> None:
-    ticket = offer(URL)
-    for wrong in (replace(ticket, token="0" * 32), replace(ticket, token=""), replace(ticket, path=ticket.path + "x")):
+def test_a_token_that_was_never_given_out_is_worth_nothing() -> None:
+    token = issue(URL)
+    for wrong in (replace(token, secret="0" * 32), replace(token, secret=""), replace(token, path=token.path + "x")):
         with pytest.raises(EnvironmentSetupError) as failure:
-            redeem(wrong)
+            exchange(wrong)
         assert "geheim" not in str(failure.value)
 
 
-def test_a_ticket_is_worth_nothing_to_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_worth_nothing_to_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder's permissions keep others from asking at all; root passes these. To the driver, whoever asks here is another user."""
-    ticket, me = offer(URL), os.getuid()
+    token, me = issue(URL), os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: me + 1)
     with pytest.raises(EnvironmentSetupError) as failure:
-        redeem(ticket)
+        exchange(token)
     assert "geheim" not in str(failure.value)
 
 

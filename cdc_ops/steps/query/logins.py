@@ -1,10 +1,10 @@
 """How the login of a source reaches the Python processes of Spark's tasks: by a socket on this machine, never by a plan.
 
     driver   keeps the URL in its memory, and listens on a socket in a folder that only its user can enter
-    plan     carries a ticket: where the socket is, and a number that nobody can guess
-    task     shows the ticket at the socket, and is given the URL
+    plan     carries a token: where the socket is, and a number that nobody can guess
+    task     shows the token at the socket, and is given the URL
 
-A ticket in a log or on a page gives nothing away: it is worth something only to processes of the same user on the same machine, and only
+A token in a log or on a page gives nothing away: it is worth something only to processes of the same user on the same machine, and only
 while the driver lives. A process that dies leaves an empty socket behind, and no secret. So the native reader works where Spark's tasks run
 on the driver's machine, as its user; elsewhere the task says that it cannot, and JDBC reads.
 """
@@ -26,30 +26,30 @@ from typing import Final
 from cdc_ops.errors import EnvironmentSetupError
 
 _SECONDS: Final = 10.0
-_TOKEN_SIZE: Final = 32
+_SECRET_SIZE: Final = 32
 _PEER: Final = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+class Token:
     """What a task shows to be given a login.
 
     Args:
         path: Of the driver's socket.
-        token: Hexadecimal digits.
+        secret: Hexadecimal digits.
     """
 
     path: str
-    token: str
+    secret: str
 
 
-def offer(url: str) -> Ticket:
-    """Returns a ticket for a URL, good as long as this process lives."""
-    return _desk().offer(url)
+def issue(url: str) -> Token:
+    """Returns a token for a URL, good as long as this process lives."""
+    return _server().issue(url)
 
 
-def redeem(ticket: Ticket) -> str:
-    """Returns the URL of a ticket.
+def exchange(token: Token) -> str:
+    """Returns the URL of a token.
 
     Raises:
         EnvironmentSetupError: the driver's socket is not on this machine, not this user's, or the driver is gone.
@@ -57,15 +57,15 @@ def redeem(ticket: Ticket) -> str:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(_SECONDS)
-            line.connect(ticket.path)
-            line.sendall(ticket.token.encode())
+            line.connect(token.path)
+            line.sendall(token.secret.encode())
             line.shutdown(socket.SHUT_WR)
             with line.makefile("rb") as answer:
                 url = answer.read().decode()
     except OSError as error:
         raise _refused(str(error)) from None
     if not url:
-        raise _refused("the driver does not know the ticket, or runs as another user")
+        raise _refused("the driver does not know the token, or runs as another user")
     return url
 
 
@@ -78,8 +78,8 @@ def _refused(why: str) -> EnvironmentSetupError:
     )
 
 
-class _Desk:
-    """Listens, in a thread of its own, and answers tickets with URLs."""
+class CredentialServer:
+    """Listens, in a thread of its own, and answers tokens with URLs."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -99,22 +99,24 @@ class _Desk:
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, name="cdc-ops logins", daemon=True).start()
 
-    def offer(self, url: str) -> Ticket:
-        token = next((token for token, known in list(self._urls.items()) if known == url), "") or secrets.token_hex(_TOKEN_SIZE // 2)
-        self._urls[token] = url
-        return Ticket(path=str(self._folder / "login"), token=token)
+    def issue(self, url: str) -> Token:
+        """Returns the token of a URL, the same for the same URL."""
+        secret = next((secret for secret, known in list(self._urls.items()) if known == url), "") or secrets.token_hex(_SECRET_SIZE // 2)
+        self._urls[secret] = url
+        return Token(path=str(self._folder / "login"), secret=secret)
 
     def close(self) -> None:
+        """Ends the thread, and removes the socket."""
         self._server.shutdown()
         self._server.server_close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _received(line: socket.socket) -> str:
-    token = b""
-    while len(token) < _TOKEN_SIZE and (part := line.recv(_TOKEN_SIZE - len(token))):
-        token += part
-    return token.decode("ascii", "replace")
+    secret = b""
+    while len(secret) < _SECRET_SIZE and (part := line.recv(_SECRET_SIZE - len(secret))):
+        secret += part
+    return secret.decode("ascii", "replace")
 
 
 def _is_own(line: socket.socket) -> bool:
@@ -126,14 +128,14 @@ def _is_own(line: socket.socket) -> bool:
 
 
 _lock = threading.Lock()
-_current: list[_Desk] = []
+_current: list[CredentialServer] = []
 
 
-def _desk() -> _Desk:
-    """Returns the desk of this process; one that it has from the process that it was forked from is not its own."""
+def _server() -> CredentialServer:
+    """Returns the server of this process; one that it has from the process that it was forked from is not its own."""
     with _lock:
         if not _current or _current[0].process != os.getpid():
-            desk = _Desk()
-            _current[:] = [desk]
-            atexit.register(desk.close)
+            server = CredentialServer()
+            _current[:] = [server]
+            atexit.register(server.close)
         return _current[0]

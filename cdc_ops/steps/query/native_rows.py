@@ -1,7 +1,7 @@
 """Reading a source without JDBC: Python in Spark's tasks reads the server's own protocol, and hands Arrow batches to Spark.
 
 One task a slice, one connection a task, as with JDBC, and the same values in the same types; what follows does not see a difference. The
-plan carries statements and a ticket for the login (`steps.query.logins`), never the login.
+plan carries statements and a token for the login (`steps.query.logins`), never the login.
 """
 
 import json
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.errors import CdcError, UnforeseenJobError, from_payload
 from cdc_ops.sources.base import NativeColumn, NativeRead
-from cdc_ops.steps.query.logins import Ticket, offer, redeem
+from cdc_ops.steps.query.logins import Token, exchange, issue
 from cdc_ops.steps.query.pulse import counted, pulse_folder
 
 _MARK: Final = "CDC_OPS_TASK_FAILED:"
@@ -35,24 +35,24 @@ def task_of(read: NativeRead) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a task needs to read slices: all but the login, for which it has a ticket; and where it counts rows, "" for nowhere."""
+    """What a task needs to read slices: all but the login, for which it has a token; and where it counts rows, "" for nowhere."""
 
     reader: str
     statements: tuple[str, ...]
     columns: tuple[NativeColumn, ...]
-    ticket: Ticket
+    token: Token
     pulse: str = ""
 
     def batches(self, number: int) -> Iterator[Any]:
         """Yields the rows of the slice of that number, as they travel."""
         module, _, name = self.reader.partition(":")
         read_batches = getattr(import_module(module), name)
-        yield from counted(read_batches(redeem(self.ticket), self.statements[number], self.columns), self.pulse, number)
+        yield from counted(read_batches(exchange(self.token), self.statements[number], self.columns), self.pulse, number)
 
 
 def reading_of(read: NativeRead) -> Reading:
     """Returns what the plan carries of a read."""
-    return Reading(reader=read.reader, statements=read.statements, columns=read.columns, ticket=offer(read.url), pulse=pulse_folder())
+    return Reading(reader=read.reader, statements=read.statements, columns=read.columns, token=issue(read.url), pulse=pulse_folder())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def failed_task(failure: str) -> CdcError | None:
 class _Trial:
     """What a task does to find out whether it could read; it yields why not, "" if it could."""
 
-    ticket: Ticket
+    token: Token
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -99,7 +99,7 @@ class _Trial:
             if not why:
                 decode.warm_up()
                 try:
-                    redeem(self.ticket)
+                    exchange(self.token)
                 except CdcError as error:
                     why = f"{error.what} {error.why}"
             yield pa.RecordBatch.from_pydict({"why": [why]})
@@ -108,7 +108,7 @@ class _Trial:
 def why_not_native(spark: SparkSession, url: str) -> str:
     """Returns why tasks of this session cannot read natively, "" if they can; starts a small job, and compiles what is not compiled yet."""
     try:
-        [row] = spark.range(0, 1, 1, 1).mapInArrow(_Trial(ticket=offer(url)), "why string").collect()
+        [row] = spark.range(0, 1, 1, 1).mapInArrow(_Trial(token=issue(url)), "why string").collect()
         return str(row["why"])
     except Exception as error:  # whatever keeps Python from working there: JDBC does without
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -20,7 +20,7 @@ def chosen_reader(spark: SparkSession, spec: JobSpec, url: str, say: Callable[[s
     Args:
         spark: The application's session.
         spec: With what the pipeline wants.
-        url: Of the source, with credentials; it reaches tasks by a ticket only.
+        url: Of the source, with credentials; it reaches tasks by a token only.
         say: Is told which reader `auto` has become, and why.
 
     Raises:
