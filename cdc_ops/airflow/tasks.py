@@ -57,7 +57,7 @@ from cdc_ops.steps.reporting.findings import note_failed_run
 from cdc_ops.steps.reporting.pipeline_file import note_pipeline_file
 from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
 from cdc_ops.steps.runs.ending import end_unfinished, take_back_events, unexplained_tasks, unexplained_text
-from cdc_ops.steps.runs.one_look import plan_tables
+from cdc_ops.steps.runs.idle_search import plan_tables
 from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.table_groups import GroupPlan, IfHeld, commit_group, first_held
 from cdc_ops.steps.runs.work_groups import groups_of_run

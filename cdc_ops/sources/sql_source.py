@@ -125,7 +125,7 @@ class SqlSource:
         return self._parts
 
     def shared(self, tables: tuple[TableName, ...], session: SqlSession, probe: Probe) -> Self | None:
-        """Returns this source with the schemas of some tables read together, and with another session and probe (sql/one_look.py).
+        """Returns this source with the schemas of some tables read together, and with another session and probe (sql/idle_probe.py).
 
         Returns:
             None from a source that reads schemas only one by one.

@@ -21,7 +21,7 @@ from cdc_ops.lake.log.bounds import EXACT_BOUNDS, corrected_entries, has_exact_b
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.steps import maintain as module
 from cdc_ops.steps.maintain import due_maintenance
-from cdc_ops.steps.runs import one_look
+from cdc_ops.steps.runs import idle_search
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STATS = TableStats(delta_version=0, files=1, size_bytes=1, vacuumed_at=NOW)
@@ -109,7 +109,7 @@ def test_a_table_without_news_is_not_settled_by_a_look_while_its_bounds_are_due(
     config = SimpleNamespace(pipeline="shop", table=name, path="/lake/orders", settings=settings)
     store = SimpleNamespace(now=lambda: NOW, free_tables=lambda *_: [seen])
     context = SimpleNamespace(store=store, pipeline=SimpleNamespace(name="shop"), shows=lambda *_: True)
-    monkeypatch.setattr(one_look, "read_head", lambda *_: SimpleNamespace(exact_bounds=exact))
-    monkeypatch.setattr(one_look, "compare", lambda *_: LedgerStatus.EQUAL)
-    look = one_look._Look(context=cast(Any, context), source=cast(Any, None), request=cast(Any, None))
-    assert bool(look._candidates((cast(Any, config),))) is settled
+    monkeypatch.setattr(idle_search, "read_head", lambda *_: SimpleNamespace(exact_bounds=exact))
+    monkeypatch.setattr(idle_search, "compare", lambda *_: LedgerStatus.EQUAL)
+    search = idle_search._IdleSearch(context=cast(Any, context), source=cast(Any, None), request=cast(Any, None))
+    assert bool(search._candidates((cast(Any, config),))) is settled

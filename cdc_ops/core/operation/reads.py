@@ -40,7 +40,7 @@ class WindowRead:
     with_nulls: bool = False
 
     @property
-    def looks_again(self) -> bool:
+    def rereads(self) -> bool:
         """True if rows are read that the lake may have as they are."""
         return self.lookback is not None or self.with_nulls
 

@@ -27,7 +27,7 @@ class RowsExpected:
     def of(cls, operation: Operation) -> "RowsExpected":
         """Returns what an operation's plan says."""
         read = operation.read
-        exact = isinstance(read, KeysRead) or (isinstance(read, WindowRead) and not read.looks_again)
+        exact = isinstance(read, KeysRead) or (isinstance(read, WindowRead) and not read.rereads)
         return cls(rows=operation.expected_rows, exact=exact)
 
     def is_doubtful(self, read: int) -> bool:

@@ -42,7 +42,7 @@ def drop_unchanged_rows(operation: Operation, batch: Batch) -> Batch:
         batch: One row per key.
     """
     match operation.read:
-        case WindowRead(looks_again=True) as read:
+        case WindowRead(rereads=True) as read:
             rows, late = _news(operation, read, batch.rows)
             return replace(batch, rows=rows, late=late)
         case _:

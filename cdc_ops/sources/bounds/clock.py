@@ -43,7 +43,7 @@ class BoundRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _Observation:
     """An observation of the server, with its time by the local clock."""
 
     at: float
@@ -133,7 +133,7 @@ class ClockBound:
     def __init__(self, probe: Probe, time_zone: str) -> None:
         self._probe = probe
         self._time_zone = time_zone
-        self._last: _Look | None = None
+        self._last: _Observation | None = None
 
     def bound(self, request: BoundRequest) -> SafeBound:
         """Returns the bound as a value of the cursor's lead column, rounded down to the column's precision."""
@@ -145,7 +145,7 @@ class ClockBound:
                 return shared
         # The replica is asked first: rows that it applies later are covered by its lag of now.
         replica = self._probe.replica()
-        self._last = look = _Look(at=time.monotonic(), seen=self._probe.observe(), replica=replica)
+        self._last = look = _Observation(at=time.monotonic(), seen=self._probe.observe(), replica=replica)
         return self._bound(request, look, clock, warnings)
 
     def literal(self, cursor: Cursor, instant: datetime) -> datetime:
@@ -158,7 +158,7 @@ class ClockBound:
         clock, _ = self._wall_clock(cursor)
         return latest_so_far(instant, clock)
 
-    def _bound(self, request: BoundRequest, look: _Look, clock: WallClock, warnings: tuple[str, ...]) -> SafeBound:
+    def _bound(self, request: BoundRequest, look: _Observation, clock: WallClock, warnings: tuple[str, ...]) -> SafeBound:
         seen, replica, oldest = look.seen, look.replica, look.seen.oldest
         high, method = seen.now, METHOD_WRITERS
         holder: Writer | None = None

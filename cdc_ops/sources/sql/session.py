@@ -133,7 +133,7 @@ class SqlSession:
         return row
 
     def answer(self, sql: str, names: tuple[str, ...]) -> Row:
-        """Runs one SELECT that returns exactly one row with these columns; in one look at many tables it waits for theirs (one_look.py)."""
+        """Runs one SELECT that returns exactly one row with these columns; in an `IdleProbe` it waits for others."""
         row = self.row(sql)
         return {name: row[name] for name in names}
 

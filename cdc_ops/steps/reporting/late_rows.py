@@ -21,7 +21,7 @@ def with_late_rows(run: TableRun, config: TableConfig, specs: tuple[Operation, .
         specs: Its operations.
         reported: What Spark reported of them, by operation id; of one that it did not report, the lake is asked.
     """
-    looked = tuple(operation for operation in specs if isinstance(operation.read, WindowRead) and operation.read.looks_again)
+    looked = tuple(operation for operation in specs if isinstance(operation.read, WindowRead) and operation.read.rereads)
     late = deepest(tuple(_late(operation, reported.get(operation.operation_id)) for operation in looked))
     if not late.rows:
         return run

@@ -20,7 +20,7 @@ from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import TablePlan, build_job
 from cdc_ops.steps.reporting.pipeline_file import note_pipeline_file
 from cdc_ops.steps.reporting.told_before import warned_before
-from cdc_ops.steps.runs.one_look import SettledIdle, look_at
+from cdc_ops.steps.runs.idle_search import SettledIdle, find_idle
 from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.stopped_run import settle_stopped
 from cdc_ops.steps.runs.table_groups import TableFailure, commit_group, hold, plan_group
@@ -87,11 +87,11 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
     found = discover_all(context, source, request)
     note_pipeline_file(context.store, context.pipeline, request.run_id)
     run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
-    looked = look_at(context, source, request, found.tables)
-    run.take(looked.idle)
-    check_run_cost(context, source, request, looked.rest)  # tables without news cost nothing
+    searched = find_idle(context, source, request, found.tables)
+    run.take(searched.idle)
+    check_run_cost(context, source, request, searched.rest)  # tables without news cost nothing
     try:
-        run.all(groups_of_run(context, request, looked.rest))
+        run.all(groups_of_run(context, request, searched.rest))
     except KeyboardInterrupt as error:
         stop = Stopped.of(error)
         raise RunStopped(stop, run.stopped(found.tables, stop)) from None

@@ -1,10 +1,10 @@
-"""The tables of a run that have nothing new, found by one look at the source and settled in the ledger together.
+"""The tables of a run that have nothing new, found by one probe of the source and settled in the ledger together.
 
-    free tables of the ledger -> heads of the lake -> plans without answers -> one look -> plans again ... -> settled, if nothing happened
+    free tables of the ledger -> heads of the lake -> plans without answers -> one probe -> plans again ... -> settled, if nothing happened
 
-A table is planned by the same code as alone (`plan_new`), only that its questions to the source wait for those of the other tables
-(`cdc_ops.sources.sql.one_look`). What a look settles is what a run of the table alone would have written. In any doubt a table is left: it
-is planned alone, under its lease, and so are all tables that have something new.
+A table is planned by the same code as alone (`plan_new`), but its questions to the source wait for those of the other tables
+(`cdc_ops.sources.sql.idle_probe`). What the search settles is what a run of the table alone would have written. In any doubt a table is
+left: it is planned alone, under its lease, and so are all tables that have something new.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.sources.base import Source
-from cdc_ops.sources.sql.one_look import AnswerPending, OneLook, PlanAlone, open_look
+from cdc_ops.sources.sql.idle_probe import AnswerPending, IdleProbe, PlanAlone, open_idle_probe
 from cdc_ops.state.base import FreeTable, IdleTable
 from cdc_ops.state.table_run import RunTiming, TableRun
 from cdc_ops.steps.context import Context
@@ -32,12 +32,12 @@ from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.runs.table_groups import GroupPlan, IfHeld, plan_group
 
 FEWEST = 8
-"""A run with fewer tables plans each of them alone: a look takes as many statements."""
+"""A run with fewer tables plans each of them alone: a probe takes as many statements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledIdle:
-    """A table that the look has settled.
+    """A table that the search has settled.
 
     Args:
         plan: Its plan, without operations.
@@ -51,8 +51,8 @@ class SettledIdle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """The tables of a run after the look.
+class ProbedTables:
+    """The tables of a run after the search.
 
     Args:
         idle: Tables that it has settled.
@@ -65,14 +65,14 @@ class Looked:
 
 @dataclass(slots=True, kw_only=True)
 class _Candidate:
-    """A table under the look."""
+    """A table under the search."""
 
     config: TableConfig
     seen: FreeTable
     base: TableHead
 
 
-def look_at(context: Context, source: Source, request: RunRequest, configs: tuple[TableConfig, ...]) -> Looked:
+def find_idle(context: Context, source: Source, request: RunRequest, configs: tuple[TableConfig, ...]) -> ProbedTables:
     """Finds the tables of a run without news, and settles them. It fails never: what it cannot do is left to the plans of single tables.
 
     Args:
@@ -80,12 +80,12 @@ def look_at(context: Context, source: Source, request: RunRequest, configs: tupl
         configs: Its tables.
     """
     if request.kind is not RunKind.INCREMENT or len(configs) < FEWEST:
-        return Looked(rest=configs)
+        return ProbedTables(rest=configs)
     settled: dict[TableName, SettledIdle] = {}
     with suppress(CdcError):  # the source or the ledger does not answer: the tables meet the same alone, and say so
-        _Look(context=context, source=source, request=request).settle(configs, settled)
+        _IdleSearch(context=context, source=source, request=request).settle(configs, settled)
     rest = tuple(config for config in configs if config.table not in settled)
-    return Looked(idle=tuple(settled[config.table] for config in configs if config.table in settled), rest=rest)
+    return ProbedTables(idle=tuple(settled[config.table] for config in configs if config.table in settled), rest=rest)
 
 
 def plan_tables(
@@ -96,16 +96,16 @@ def plan_tables(
     say: Callable[[str], None],
     if_held: IfHeld = IfHeld.WAIT,
 ) -> GroupPlan:
-    """Plans and freezes a group like `plan_group`, after one look at all of its tables."""
-    looked = look_at(context, source, request, configs)
-    alone = plan_group(context, source, request, looked.rest, say, if_held)
-    plans = {plan.table: plan for plan in (*(item.plan for item in looked.idle), *alone.plans)}
+    """Plans and freezes a group like `plan_group`, after one search of all of its tables for news."""
+    found = find_idle(context, source, request, configs)
+    alone = plan_group(context, source, request, found.rest, say, if_held)
+    plans = {plan.table: plan for plan in (*(item.plan for item in found.idle), *alone.plans)}
     return replace(alone, plans=tuple(plans[config.table] for config in configs if config.table in plans))
 
 
 @dataclass(slots=True, kw_only=True)
-class _Look:
-    """One look: see the top of this module for its steps."""
+class _IdleSearch:
+    """One search: see the top of this module for its steps."""
 
     context: Context
     source: Source
@@ -134,7 +134,7 @@ class _Look:
         store.prune_idle(self.context.pipeline.name, names, started - self.context.pipeline.runs.run_retention)
 
     def _candidates(self, configs: tuple[TableConfig, ...]) -> list[_Candidate]:
-        """Returns the tables of which a look may be enough: nothing open, nobody's, nothing due, and as the lake has them."""
+        """Returns the tables of which a probe may be enough: nothing open, nobody's, nothing due, and as the lake has them."""
         store, names = self.context.store, [config.table for config in configs]
         free = {table.state.table: table for table in store.free_tables(self.context.pipeline.name, names)}
         now = store.now()
@@ -164,34 +164,34 @@ class _Look:
         """Plans the tables until all of their questions are answered, and returns those without news."""
         if len(candidates) < FEWEST:
             return []
-        look = open_look(self.source, tuple(item.config.table for item in candidates))
-        if look is None:
+        probe = open_idle_probe(self.source, tuple(item.config.table for item in candidates))
+        if probe is None:
             return []
         try:
-            return self._answered(look, candidates)
+            return self._answered(probe, candidates)
         finally:
-            look.close()
+            probe.close()
 
-    def _answered(self, look: OneLook, candidates: list[_Candidate]) -> list[tuple[_Candidate, TablePlan]]:
+    def _answered(self, probe: IdleProbe, candidates: list[_Candidate]) -> list[tuple[_Candidate, TablePlan]]:
         idle: list[tuple[_Candidate, TablePlan]] = []
         while candidates:
             waiting = []
             for item in candidates:
                 try:
-                    plan = plan_new(self.context, look.source, self.request, item.config, item.base)
+                    plan = plan_new(self.context, probe.source, self.request, item.config, item.base)
                 except AnswerPending:
                     waiting.append(item)
                     continue
                 except (PlanAlone, CdcError):
                     continue
-                if _has_no_news(plan):
+                if _is_idle(plan):
                     idle.append((item, plan))
-            look.ask()
+            probe.ask()
             candidates = waiting
         return idle
 
 
-def _has_no_news(plan: TablePlan) -> bool:
+def _is_idle(plan: TablePlan) -> bool:
     """True for a plan of which nothing is to be kept but that the table was searched."""
     new = plan.new
     return not plan.operations and not plan.schema_changes and new.bound is not None and new.scan is None and new.error is None

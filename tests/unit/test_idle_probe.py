@@ -1,4 +1,4 @@
-"""One look at many tables: questions wait, are asked together, and one that is refused keeps no other from its answer."""
+"""A probe of many tables: questions wait, are asked together, and one that is refused keeps no other from its answer."""
 
 import re
 from datetime import UTC, datetime
@@ -10,7 +10,17 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, SourceInterruptedError, SourceTableError, SourceUnreachableError
 from cdc_ops.sources.bounds.activity import ServerActivity
 from cdc_ops.sources.declared import DeclaredSource
-from cdc_ops.sources.sql.one_look import AT_ONCE, AnswerPending, PlanAlone, Question, SharedProbe, WaitingSession, batches, open_look, union
+from cdc_ops.sources.sql.idle_probe import (
+    AT_ONCE,
+    AnswerPending,
+    PlanAlone,
+    Question,
+    SharedProbe,
+    WaitingSession,
+    batches,
+    open_idle_probe,
+    union,
+)
 from cdc_ops.sources.sql.session import Row, SqlSession
 
 
@@ -163,4 +173,4 @@ def test_clock_and_writers_are_observed_once_and_before_anything_is_asked() -> N
 
 def test_a_source_without_a_database_has_no_look() -> None:
     source = DeclaredSource.__new__(DeclaredSource)
-    assert open_look(cast(Any, source), (TableName(schema="a", name="b"),)) is None
+    assert open_idle_probe(cast(Any, source), (TableName(schema="a", name="b"),)) is None

@@ -1,10 +1,10 @@
-"""One look at many tables: what planning would ask the source for each of them is asked for all of them together.
+"""Finds the tables without news: what planning would ask the source for each of them is asked for all of them together.
 
-    look = open_look(source, tables)    # observes the clock and the writers, once, before anything is counted
-    plan a table with look.source       # raises AnswerPending where an answer is not there yet, and PlanAlone where the look cannot answer
-    look.ask()                          # all that waits, up to 250 questions in a statement; then plan the table again
+    probe = open_idle_probe(source, tables)  # observes the clock and the writers, once, before anything is counted
+    plan a table with probe.source           # raises AnswerPending where an answer is not there yet, and PlanAlone where the probe has none
+    probe.ask()                              # all that waits, up to 250 questions in a statement; then plan the table again
 
-Planning is the same code as for a single table, and is repeated from its beginning until all of its questions are answered. A look is good
+Planning is the same code as for a single table, and is repeated from its beginning until all of its questions are answered. A probe is good
 for one thing only: to find the tables that have nothing new. All others are planned alone, on the source itself.
 
 The order is what no row is lost by. The bound is made of one observation of clock and writers, which is complete before the first question
@@ -42,15 +42,15 @@ _NUMBER: Final = "cdc_question"
 _ANSWERED: Final = frozenset(
     ("config", "traits", "origin", "cursor", "window_predicate", "null_predicate", "checksum", "undigestible", "literal")
 )
-"""What a plan may use of the source besides what `_LookSource` has itself; the answers of these wait, or need no answer."""
+"""What a plan may use of the source besides what `_ProbedSource` has itself; the answers of these wait, or need no answer."""
 
 
 class AnswerPending(Exception):
-    """An answer is not there yet: plan the table again after `OneLook.ask`."""
+    """An answer is not there yet: plan the table again after `IdleProbe.ask`."""
 
 
 class PlanAlone(Exception):
-    """The table has something new, or its plan needs more than a look answers."""
+    """The table has something new, or its plan needs more than a probe answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class WaitingSession(SqlSession):
             self._limited = True
 
     def _ask_halves(self, batch: tuple[Question, ...]) -> None:
-        """Asks the halves of a refused statement: one table that cannot be read does not keep the others from the look."""
+        """Asks the halves of a refused statement: one table that cannot be read does not keep the others from their answers."""
         if len(batch) == 1 or self._retries < 2:
             self._refused.update(batch)
             return
@@ -260,7 +260,7 @@ class SharedProbe:
         raise PlanAlone(column)
 
 
-class _LookSource:
+class _ProbedSource:
     """The part of `Source` that a plan without news needs; whatever else is asked for means that the table is planned alone.
 
     Args:
@@ -320,8 +320,8 @@ class _LookSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneLook:
-    """One look at the tables of a source.
+class IdleProbe:
+    """A probe of the tables of a source for news.
 
     Args:
         source: For planning tables; see above for what it raises.
@@ -335,12 +335,12 @@ class OneLook:
         """Asks what the plans wait for.
 
         Raises:
-            SourceError: the server is gone; then no table can be planned by this look.
+            SourceError: the server is gone; then no table can be planned by this probe.
         """
         self.session.ask()
 
     def close(self) -> None:
-        """Ends the look; the source stays open.
+        """Ends the probe; the source stays open.
 
         Raises:
             SourceError: the server is gone.
@@ -348,11 +348,11 @@ class OneLook:
         self.session.close()
 
 
-def open_look(source: Source, tables: tuple[TableName, ...]) -> OneLook | None:
+def open_idle_probe(source: Source, tables: tuple[TableName, ...]) -> IdleProbe | None:
     """Observes the clock and the writers of a source, for all of some tables.
 
     Returns:
-        The look; None from a source that has no such thing.
+        The probe; None from a source that has no such thing.
 
     Raises:
         SourceError: the source cannot be asked.
@@ -361,4 +361,4 @@ def open_look(source: Source, tables: tuple[TableName, ...]) -> OneLook | None:
         return None
     session = WaitingSession(source.parts.session)
     shared = source.shared(tables, session, SharedProbe(source.parts.probe))
-    return None if shared is None else OneLook(source=cast("Source", _LookSource(shared)), session=session)
+    return None if shared is None else IdleProbe(source=cast("Source", _ProbedSource(shared)), session=session)

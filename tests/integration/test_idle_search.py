@@ -22,13 +22,13 @@ from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.errors import JobLostError, TableReplacedError
-from cdc_ops.sources.sql.one_look import WaitingSession
+from cdc_ops.sources.sql.idle_probe import WaitingSession
 from cdc_ops.sources.sql.session import SqlSession
 from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.steps.discovery import discover_all
-from cdc_ops.steps.runs import one_look
+from cdc_ops.steps.runs import idle_search
 from tests.world import World, request
 
 WATERMARK = CursorValue(parts=("2020-06-01 00:00:00.000000",))
@@ -107,7 +107,7 @@ def test_many_idle_tables_cost_few_statements_and_leave_the_ledger_that_plans_of
     looked_at, alone = world, replace(world, folder=copied)
     assert alone.ledger != looked_at.ledger
     for here, most in ((looked_at, 45), (alone, None)):
-        monkeypatch.setattr(one_look, "FEWEST", 8 if most else 1000)
+        monkeypatch.setattr(idle_search, "FEWEST", 8 if most else 1000)
         for _ in range(2):  # the second run finds the line, and the warnings, of the first
             statements.clear()
             report = here.run(execute_with=no_spark)
@@ -231,7 +231,7 @@ def test_a_group_of_airflow_is_planned_by_one_look_and_what_has_news_is_frozen(w
         asked = request()
         configs = tuple(reversed(discover_all(context, source, asked).tables))
         statements.clear()
-        group = one_look.plan_tables(context, source, asked, configs, print)
+        group = idle_search.plan_tables(context, source, asked, configs, print)
         assert len(statements) < 7 * len(names)
         assert [plan.table for plan in group.plans] == [config.table for config in configs], "in the order of the group"
         assert [operation.table.name for operation in group.operations] == ["t07"]
@@ -239,5 +239,5 @@ def test_a_group_of_airflow_is_planned_by_one_look_and_what_has_news_is_frozen(w
         lines = {run.table.name: run for run in context.store.table_runs("shop", run_id=asked.run_id)}
         assert {name: lines[name].status for name in names} == dict.fromkeys(names, TableRunStatus.IDLE) | {"t07": TableRunStatus.PLANNED}
         statements.clear()
-        again = one_look.plan_tables(context, source, asked, configs, print)  # another try of the same task
+        again = idle_search.plan_tables(context, source, asked, configs, print)  # another try of the same task
         assert [operation.operation_id for operation in again.operations] == [operation.operation_id for operation in group.operations]
