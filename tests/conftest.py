@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"
+GOLDEN = ROOT / "tests" / "golden" / "formats"
 FOLDERS = ("events", "unit", "spark", "integration", "airflow")  # in this order: what is quick speaks first
 LONG = (
     *("spark_connect", "log_method", "late_rows", "odd_names", "spark_cluster", "reconcile", "event_history", "schema_changes", "scd"),

@@ -1,7 +1,7 @@
 """Binlogs read as they are read, and by the reference decoder alone: what is found in them is the same."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import pytest
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.events.scan import binlog
-from cdc_ops.events.scan.facts import FileFacts, TableFacts
+from cdc_ops.events.scan.facts import TableFacts
 from cdc_ops.events.scan.tables import TableScan
-from tests.events.scanned import Scans, changes_of, feed_of
+from tests.events.scanned import Scans, changes_of, feed_of, without_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class BothDecoders:
         return Found(
             failure=(),
             too_large="",
-            facts=_without_parts(facts),
+            facts=without_parts(facts.found),
             changes=tuple(sorted(map(repr, rows), key=_place)),
             feed=tuple(map(repr, feed_of(task, [facts]))),
         )
@@ -90,7 +90,3 @@ class BothDecoders:
 
 def _place(text: str) -> tuple[str, str]:
     return text.rpartition("'position'")[2], text
-
-
-def _without_parts(facts: FileFacts) -> TableFacts:
-    return replace(facts.found, changes=(), feed=())

@@ -9,10 +9,10 @@ from typing import Any, Final
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.events.record import Record
 from cdc_ops.testing.format_suite import GoldenFolder
-from tests.plain_events import TOKENS
-from tests.plain_formats import STRANGE
+from tests.conftest import GOLDEN
+from tests.events.random_debezium import TOKENS
+from tests.events.random_formats import STRANGE
 
-GOLDEN: Final = Path(__file__).resolve().parents[1] / "golden" / "formats"
 _MORE: Final = (
     *('"2024-03-01:09:00:00.1230000"', '"2024-03-01 00:00:00.000"', '"I"', '"D"', '"U"', '"x"', '"null"'),
     *('"TRUNCATE TABLE t"', '"NONE"'),

@@ -25,7 +25,7 @@ from cdc_ops.events.record import Envelope, Record
 from cdc_ops.events.registry import format_names, open_format
 from cdc_ops.events.table import TableReader, is_of
 from tests.events.changed_golden import changed_records, golden_folder
-from tests.plain_formats import CASES
+from tests.events.random_formats import CASES
 
 FILE: Final = Path(__file__).resolve().parents[1] / "golden" / "random_records.json"
 SEED: Final = 20260101

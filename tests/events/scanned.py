@@ -1,7 +1,9 @@
 """Archived files, scanned without Spark: what is found in them, and the rows that were written."""
 
+import json
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,29 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.events.fold import Folded, FoldRules, fold_feed
 from cdc_ops.events.registry import spec_of
-from cdc_ops.events.scan.facts import FileFacts, Part
+from cdc_ops.events.scan.facts import FileFacts, Part, TableFacts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask
 from cdc_ops.events.scan.scan import scan_file
 
 Row = dict[str, Any]
+DEBEZIUM = FormatOptions(
+    name="debezium-mysql",
+    settings={
+        "event.converting.failure.handling.mode": "fail",
+        "converter.replace.null.with.default": "false",
+        "schemas.enable": "false",
+        "skipped.operations": "none",
+    },
+    accept_losses=("schemas.enable=false",),
+)
+
+
+def event(table: str, pos: int, number: int, name: str = "x", op: str = "c", **others: Any) -> str:
+    """An event of Debezium; `others` replace members."""
+    source = {"db": "shop", "table": table, "file": "bin.000003", "pos": pos, "row": 0, "ts_ms": 1700000000000 + pos, "snapshot": "false"}
+    row = {"id": number, "c0": name}
+    record = {"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row, "source": source}
+    return json.dumps(record | others)
 
 
 class Scans:
@@ -84,6 +104,11 @@ def folded(task: TableTask, facts: Sequence[FileFacts], **rules: Any) -> Folded 
     return fold_feed(
         feed, FoldRules(**{"schema": task.schema, "keys": task.keys, "order": order, "barrier": max(truncates, default=None), **rules})
     )
+
+
+def without_parts(found: TableFacts) -> TableFacts:
+    """Facts without the names of files, which differ from try to try."""
+    return replace(found, changes=(), feed=())
 
 
 def _rows(folder: str, parts: Sequence[Part]) -> pa.Table | None:

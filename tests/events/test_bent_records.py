@@ -12,7 +12,7 @@ from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import NOT_JSON, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader, is_of
-from tests.plain_events import table_of
+from tests.events.random_debezium import table_of
 
 TABLE = table_of({"id": "bigint", "name": "varchar(9)", "rate": "double", "kind": "enum('new','paid')"}, ("id",))
 ROW: dict[str, Any] = {"id": 1, "name": "Lee", "rate": 0.5, "kind": "new"}

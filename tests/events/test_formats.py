@@ -2,7 +2,6 @@
 
 import json
 from decimal import Decimal
-from pathlib import Path
 
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
@@ -12,8 +11,7 @@ from cdc_ops.events.record import Record
 from cdc_ops.events.registry import format_names, open_format
 from cdc_ops.events.table import TableReader
 from cdc_ops.testing.format_suite import FormatSuite
-
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
+from tests.conftest import GOLDEN
 
 
 class TestDebeziumMySQL(FormatSuite):

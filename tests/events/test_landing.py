@@ -29,8 +29,8 @@ from cdc_ops.lake.data_files.writer import write_data_file
 from cdc_ops.steps.log import folded_rows, large_files, scanned_files
 from cdc_ops.steps.log.folded_rows import Landing, land_folded
 from cdc_ops.steps.log.scanned_files import ScannedTable
-from tests.events.scanned import Scans, feed_of
-from tests.events.test_scans import OPTIONS, TRUNCATE, event, table
+from tests.events.scanned import DEBEZIUM, Scans, event, feed_of
+from tests.events.test_scans import TRUNCATE, table
 from tests.operations import with_fields
 from tests.state_values import make_operation
 
@@ -39,7 +39,7 @@ ATTEMPT = "try-1"
 
 @pytest.fixture
 def scans(tmp_path: Path) -> Scans:
-    return Scans(tmp_path, OPTIONS)
+    return Scans(tmp_path, DEBEZIUM)
 
 
 @pytest.fixture

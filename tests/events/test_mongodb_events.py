@@ -1,7 +1,6 @@
 """Events of MongoDB: whatever a record is, it is applied exactly or is bad, and no record stops the others."""
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +15,8 @@ from cdc_ops.events.record import NOT_JSON, DoubledImage, Envelope, FieldType, R
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader
 from cdc_ops.testing.format_suite import GoldenFolder
+from tests.conftest import GOLDEN
 from tests.events.mongodb_events import MongoDbEvents
-
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
 
 
 def envelope(text: str, **settings: str) -> Envelope:

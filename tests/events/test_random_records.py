@@ -3,36 +3,14 @@
 A digest that differs shows that a record is read otherwise. If that is meant: `python -m tests.events.random_digests --write`.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.events.format_spec import FormatSpec, RecordKind
-from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.format import Format, Reader
-from cdc_ops.events.record import Envelope, FieldType, Record
+from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.events.registry import format_names
 from tests.events.random_digests import COUNT, GOLDEN_COUNT, Given, expected, golden_records, random_records, told
-from tests.plain_formats import CASES
-
-
-class OneByOne:
-    """A format that reads each value by itself."""
-
-    def __init__(self, form: Format) -> None:
-        self._form = form
-
-    @property
-    def spec(self) -> FormatSpec:
-        return self._form.spec
-
-    def envelopes(self, record: Record) -> Sequence[Envelope]:
-        return self._form.envelopes(record)
-
-    def reader(self, column: Column, kind: FieldType | None) -> Reader:
-        return replace(self._form.reader(column, kind), bulk=None)
+from tests.events.random_formats import CASES
 
 
 def assert_read(given: Given, count: int, name: str) -> int:
@@ -55,19 +33,6 @@ def test_random_strange_and_damaged_records_are_read_as_they_were(name: str) -> 
 @pytest.mark.parametrize("name", format_names())
 def test_golden_records_with_strange_values_are_read_as_they_were(name: str, tmp_path: Path) -> None:
     assert assert_read(golden_records(name, tmp_path), GOLDEN_COUNT, f"golden: {name}") > GOLDEN_COUNT // 8
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_values_that_are_read_at_once_are_those_that_are_read_one_by_one(name: str) -> None:
-    given = random_records(name)
-    mine = given.of_the_table()
-    each = given.rows(mine, OneByOne(given.form))
-    some = [index for index, row in enumerate(each) if row["kind"] == RecordKind.CHANGE][:480]
-    at_once, form = [], given.form
-    for begin in range(0, len(some), 4):  # a value that is not plain has its neighbours read one by one too
-        at_once += given.rows([mine[index] for index in some[begin : begin + 4]], form)
-    assert len(at_once) == 480
-    assert list(map(repr, at_once)) == [repr(each[index]) for index in some]
 
 
 def test_what_is_kept_is_of_records_that_are_read() -> None:

@@ -19,33 +19,15 @@ from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import ArchiveFileError, from_payload
 from cdc_ops.events.formats.debezium import events as debezium_events
 from cdc_ops.events.record import NOT_JSON, NOT_UTF8, Record
-from cdc_ops.events.scan.facts import FileFacts, TableFacts
+from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
 from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.events.scan.spreading import is_unknown
-from tests.events.scanned import Scans, changes_of, feed_of, folded
+from tests.events.scanned import DEBEZIUM, Scans, changes_of, event, feed_of, folded, without_parts
 from tests.unit.test_events import column
 
-OPTIONS = FormatOptions(
-    name="debezium-mysql",
-    settings={
-        "event.converting.failure.handling.mode": "fail",
-        "converter.replace.null.with.default": "false",
-        "schemas.enable": "false",
-        "skipped.operations": "none",
-    },
-    accept_losses=("schemas.enable=false",),
-)
 TRUNCATE: dict[str, Any] = {"op": "t", "before": None, "after": None}
-
-
-def event(table: str, pos: int, number: int, name: str = "x", op: str = "c", **others: Any) -> str:
-    """An event of Debezium; `others` replace members."""
-    source = {"db": "shop", "table": table, "file": "bin.000003", "pos": pos, "row": 0, "ts_ms": 1700000000000 + pos, "snapshot": "false"}
-    row = {"id": number, "c0": name}
-    record = {"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row, "source": source}
-    return json.dumps(record | others)
 
 
 def table(name: str, kind: str = "varchar(20)") -> TableSchema:
@@ -55,7 +37,7 @@ def table(name: str, kind: str = "varchar(20)") -> TableSchema:
 
 @pytest.fixture
 def scans(tmp_path: Path) -> Scans:
-    return Scans(tmp_path, OPTIONS)
+    return Scans(tmp_path, DEBEZIUM)
 
 
 def rows_of(task: TableTask, *facts: FileFacts, **rules: Any) -> dict[int, Any]:
@@ -211,17 +193,13 @@ def test_tables_of_a_folder_get_of_one_scan_what_each_gets_alone_and_a_record_is
     for task, facts, one, more in zip(together, found, tables, settings, strict=True):
         alone = scans.task(one, **more)
         apart = scans.one(name, alone)
-        assert _without_parts(facts.found) == _without_parts(apart.found)
+        assert without_parts(facts.found) == without_parts(apart.found)
         assert feed_of(task, [facts]) == feed_of(alone, [apart])
         mine, theirs = changes_of(task, [facts]), changes_of(alone, [apart])
         assert (mine is None) == (theirs is None)
         assert mine is None or theirs is None or mine.equals(theirs)
     assert [one.found.events for one in found] == [22, 20, 20, 0]
     assert [one.found.bad for one in found] == [1, 1, 2, 1]  # a record that is of no table is one of each
-
-
-def _without_parts(found: TableFacts) -> TableFacts:
-    return replace(found, changes=(), feed=())
 
 
 def test_each_bucket_has_all_changes_of_its_keys_and_a_try_that_is_repeated_writes_other_files(scans: Scans) -> None:
@@ -261,7 +239,7 @@ def test_parts_of_a_file_add_up_to_the_file(scans: Scans) -> None:
         parts += scan_file((task,), cut)
     [merged] = merged_facts(parts)
     assert (merged.lines, merged.blank) == (whole.lines, whole.blank) == (len(lines), 0)
-    assert _without_parts(merged.found) == _without_parts(whole.found)
+    assert without_parts(merged.found) == without_parts(whole.found)
     assert rows_of(task, merged) == rows_of(task, whole)
 
 

@@ -23,10 +23,10 @@ from cdc_ops.steps.context import Context
 from cdc_ops.steps.discovery import discover
 from cdc_ops.steps.recover import Rebuilt, rebuild_table
 from cdc_ops.steps.runs.run import RunReport, run_pipeline
+from tests.conftest import GOLDEN
 from tests.stores import place
 from tests.world import request
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
 HEAD = """\
 pipeline: shop
 source:

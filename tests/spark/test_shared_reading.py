@@ -27,27 +27,13 @@ from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.steps.log import folded_rows, scanned_files
 from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
+from tests.events.scanned import DEBEZIUM, event
 from tests.operations import with_fields
 from tests.state_values import make_operation
 from tests.unit.test_events import column
 
 STREAM = "all/0"
-RULES = ArchiveConfig.of(
-    format="debezium-mysql",
-    settings=(
-        ("event.converting.failure.handling.mode", "fail"),
-        ("converter.replace.null.with.default", "false"),
-        ("schemas.enable", "false"),
-        ("skipped.operations", "none"),
-    ),
-    accept_losses=("schemas.enable=false",),
-)
-
-
-def event(table: str, pos: int, number: int, name: str = "x", op: str = "c") -> str:
-    source = {"db": "shop", "table": table, "file": "bin.000003", "pos": pos, "row": 0, "ts_ms": 1700000000000 + pos, "snapshot": "false"}
-    row = {"id": number, "c0": name}
-    return json.dumps({"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row, "source": source})
+RULES = ArchiveConfig.of(format=DEBEZIUM.name, settings=tuple(DEBEZIUM.settings.items()), accept_losses=DEBEZIUM.accept_losses)
 
 
 class Folder:

@@ -1,15 +1,14 @@
 """Each golden case has one expected feed, and each feed is written once."""
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.events.registry import format_names
 from cdc_ops.testing.format_suite import GoldenFolder
+from tests.conftest import GOLDEN
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "formats"
 FOLDERS = [GoldenFolder(GOLDEN / name, format_spec(name).files.container) for name in format_names()]
 
 

@@ -1,4 +1,4 @@
-"""Random records of Debezium's MySQL connector, the same for a seed: valid, strange and damaged ones. Other tools: see `plain_formats`."""
+"""Random records of Debezium's MySQL connector, the same for a seed: valid, strange and damaged ones. Other tools: see `random_formats`."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Random records of the other formats: the events of `plain_events`, as other tools write them."""
+"""Random records of the other formats: the events of `random_debezium`, as other tools write them."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableSchema
-from tests.plain_events import BYTES_SETTINGS, SETTINGS, TABLE, TEXT_SETTINGS, Records, table_of
+from tests.events.random_debezium import BYTES_SETTINGS, SETTINGS, TABLE, TEXT_SETTINGS, Records, table_of
 
 _UNSAID: Final = ("schemas.enable=false",)
 
