@@ -39,7 +39,7 @@ from cdc_ops.lake.data_files.commit import commit_files
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session
 from cdc_ops.lake.table.create import ensure_table
-from cdc_ops.steps.log.folded_rows import FoldTask, LandedBucket, fold_buckets
+from cdc_ops.steps.log.land_folds import FoldTask, LandedBucket, fold_buckets
 from cdc_ops.steps.log.scanned_files import ScannedTable, buckets_of, scan_tables
 from tests.lake_case import Case
 

@@ -13,7 +13,7 @@ from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.file_names import KafkaName, Layout, parse_name
 from cdc_ops.core.archive.listing import ListingMark, next_ranges
-from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.object_store import ObjectStore

@@ -19,7 +19,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableStorage
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation

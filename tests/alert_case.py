@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision
 from cdc_ops.core.archive.completeness import MissingEvents
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.operation.catalog_entry import CatalogResult
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import Counts

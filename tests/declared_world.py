@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.archive.offsets import OffsetRange
+from cdc_ops.core.archive.watermarks import OffsetRange
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import TableResult

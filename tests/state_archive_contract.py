@@ -7,7 +7,7 @@ import pytest
 from cdc_ops.core.archive.completeness import GapStatus
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile, ListedRange
 from cdc_ops.core.archive.listing import ListingMark
-from cdc_ops.core.archive.offsets import Gap, OffsetRange
+from cdc_ops.core.archive.watermarks import Gap, OffsetRange
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError, StaleStateError
 from cdc_ops.state.sql import SqlStateStore, open_reader

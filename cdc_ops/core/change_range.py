@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from cdc_ops.core.archive.offsets import parse_position
+from cdc_ops.core.archive.watermarks import parse_position
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.instants import parse_instant
 from cdc_ops.errors import ConfigError, RequestError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cdc_ops.core.archive.completeness import GapRecord
 from cdc_ops.core.archive.files import FileRecord
 from cdc_ops.core.archive.listing import ListingMark
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.schema.tables import TableName
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from cdc_ops.web import view, words
 from cdc_ops.web.history import History, charts
 from cdc_ops.web.listing import PAGE, Listing, Pager, Shown, Sort, listed, part_of
 from cdc_ops.web.run_forms import run_forms
-from cdc_ops.web.standing import column_changes, comparisons, holds, questions, run_summary, worst_first
 from cdc_ops.web.summary import DayOfRows, summaries
+from cdc_ops.web.table_health import column_changes, comparisons, holds, questions, run_summary, worst_first
 from cdc_ops.web.versions import file_changes
 from cdc_ops.web.view import Health, PipelineInfo
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import create_engine, delete
 
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db.schema import runs
 from cdc_ops.state.sql import open_reader, open_store

@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from cdc_ops.airflow.dags import build_dags
 from cdc_ops.airflow.tasks import verdict_of
 from cdc_ops.core.archive.completeness import MissingEvents
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from tests.operations import changed
 from tests.state_values import ORDERS
 from tests.state_values import run as table_run

@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from cdc_ops.core.approvals import ApprovalRecord, Asked, Decision
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.sql import open_reader, open_store
 from cdc_ops.web.app import create_app

@@ -22,7 +22,7 @@ from cdc_ops.airflow.run_note import NOTE
 from cdc_ops.airflow.task_page import task_page
 from cdc_ops.airflow.tasks import RESULTS
 from cdc_ops.core.archive.completeness import GapStatus
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.operation.run_request import RunKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.servers import MariaDBServer

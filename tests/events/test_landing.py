@@ -26,8 +26,8 @@ from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownW
 from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.data_files.writer import write_data_file
-from cdc_ops.steps.log import folded_rows, large_files, scanned_files
-from cdc_ops.steps.log.folded_rows import Landing, land_folded
+from cdc_ops.steps.log import land_folds, large_files, scanned_files
+from cdc_ops.steps.log.land_folds import Landing, land_folded
 from cdc_ops.steps.log.scanned_files import ScannedTable
 from tests.events.scanned import DEBEZIUM, Scans, event, feed_of
 from tests.events.test_scans import TRUNCATE, table
@@ -176,10 +176,10 @@ def test_what_tasks_wrote_where_nobody_here_sees_it_is_refused(scans: Scans, ope
         with pytest.raises(EnvironmentSetupError, match=part.name):
             scanned_files._check_seen(found)
     found = scanned(task, [scans.one(name, task)])
-    monkeypatch.setattr(folded_rows, "write_data_file", lambda *rows: replace(write_data_file(*rows), name="part-elsewhere.parquet"))
+    monkeypatch.setattr(land_folds, "write_data_file", lambda *rows: replace(write_data_file(*rows), name="part-elsewhere.parquet"))
     with pytest.raises(EnvironmentSetupError, match="cannot be seen by this process"):
         landed(operation, found, (name,))
-    monkeypatch.setattr(folded_rows, "write_data_file", lambda *rows: replace(write_data_file(*rows), size=1))
+    monkeypatch.setattr(land_folds, "write_data_file", lambda *rows: replace(write_data_file(*rows), size=1))
     folder = Path(operation.target.staging, ATTEMPT)
     before = set(folder.iterdir())
     with pytest.raises(EnvironmentSetupError, match=r"of 1 bytes there, which has .* bytes here"):

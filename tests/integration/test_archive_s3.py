@@ -12,7 +12,7 @@ from cdc_ops.archives.remote import FsspecArchive
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.archive.files import FileStatusChange, ListedRange, consumed_records, frozen_records
 from cdc_ops.core.archive.listing import EVERYTHING, Scope
-from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation

@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc_ops.lake.quarantine.read import read_quarantine
-from cdc_ops.lake.quarantine.write import set_aside
+from cdc_ops.lake.quarantine.write import quarantine
 from tests.lake_case import Case
 
 RAW = '{"op": "c", "after": {"name": "größe\t'
@@ -22,7 +22,7 @@ def test_records_that_cannot_be_read_are_set_aside_with_their_bytes_and_place(sp
     spark.createDataFrame(rows, FEED).write.parquet(feed)
     operation = Case(root=str(tmp_path)).operation(4)
     for _ in range(2):  # a try that died before its commit, and the one that followed
-        set_aside(spark, operation, place, feed)
+        quarantine(spark, operation, place, feed)
     [record] = read_quarantine(place)
     assert record.raw == RAW.encode()
     assert (record.file, record.line, record.position, record.reason, record.op_seq) == ("a.json", 1, '{"tx":5}', "no JSON", 4)

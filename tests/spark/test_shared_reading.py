@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
@@ -24,7 +24,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError, TiedEventsError, UnknownTablesError
 from cdc_ops.events.scan.request import FileTasks
 from cdc_ops.events.scan.scan import scan_file
-from cdc_ops.steps.log import folded_rows, scanned_files
+from cdc_ops.steps.log import land_folds, scanned_files
 from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
 from tests.events.scanned import DEBEZIUM, event
@@ -107,7 +107,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def by_tasks(patch: pytest.MonkeyPatch) -> None:
     """Lets tasks of Spark read and fold files, however small they are."""
-    for module in (scanned_files, folded_rows):
+    for module in (scanned_files, land_folds):
         patch.setattr(module, "_HERE", -1)
 
 
@@ -192,7 +192,7 @@ def test_tasks_of_spark_land_what_this_process_lands(spark: SparkSession, tmp_pa
 
 @pytest.mark.parametrize("tasks", [False, True])
 def test_rows_that_a_task_lands_twice_count_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: bool) -> None:
-    operation, land, twice = fill(Folder(tmp_path)), folded_rows._landed, list[int]()
+    operation, land, twice = fill(Folder(tmp_path)), land_folds._landed, list[int]()
     nobody = SharedScans(spark, (), "app", print)
     once = landed(spark, operation, nobody)
     if tasks:
@@ -202,7 +202,7 @@ def test_rows_that_a_task_lands_twice_count_once(spark: SparkSession, tmp_path: 
         twice.append(len(land(*arguments)))  # as a task does whose executor dies before it has answered
         return land(*arguments)
 
-    monkeypatch.setattr(folded_rows, "_landed", landed_again)
+    monkeypatch.setattr(land_folds, "_landed", landed_again)
     assert landed(spark, operation, nobody, alone=True) == once
     assert sum(twice) >= 1
 
@@ -233,7 +233,7 @@ def test_executors_that_cannot_read_leave_all_to_this_process_and_the_run_says_s
     nobody = SharedScans(spark, (), "app", said.append)
     expected = landed(spark, operation, nobody)
     by_tasks(monkeypatch)
-    for module in (scanned_files, folded_rows):
+    for module in (scanned_files, land_folds):
         monkeypatch.setattr(module, "why_not", lambda _: "of Spark's executors: no module named msgspec")
     assert landed(spark, operation, nobody, alone=True) == expected
     assert said == [

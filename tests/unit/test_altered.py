@@ -11,7 +11,7 @@ from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.events.scan.facts import Drift, FoundStatement
-from cdc_ops.steps.log.column_drift import AlteredTable, statements_of
+from cdc_ops.steps.log.altered_tables import AlteredTable, statements_of
 
 ITEMS = TableName(schema="shop", name="items")
 MYSQL = format_spec("debezium-mysql")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cdc_ops.cli import app
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision, asked_by, asks, is_same_question
 from cdc_ops.core.archive.completeness import gap_error
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig

@@ -24,7 +24,7 @@ from cdc_ops.core.archive.files import (
     frozen_records,
     ledger_records,
 )
-from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange, PartitionWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange, PartitionWatermark
 from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.table_state import rebuilt

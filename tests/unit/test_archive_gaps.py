@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cdc_ops.core import json_codec
 from cdc_ops.core.archive.completeness import GapRecord, GapStatus, check_completeness, covers_of, gap_error, origin
 from cdc_ops.core.archive.file_names import Layout, Parsed, parse_name
-from cdc_ops.core.archive.offsets import (
+from cdc_ops.core.archive.watermarks import (
     AcceptedGap,
     ArchiveWatermark,
     Gap,

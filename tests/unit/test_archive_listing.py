@@ -15,7 +15,7 @@ from cdc_ops.archives.remote import FsspecArchive
 from cdc_ops.core.archive.file_names import FileName, IgnoredFile, Layout, UnrecognizedFile, parse_name
 from cdc_ops.core.archive.files import ListedRange
 from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
-from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
 from cdc_ops.errors import ArchiveError, ConfigError, EnvironmentSetupError
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

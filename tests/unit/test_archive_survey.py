@@ -15,7 +15,7 @@ from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.archive.file_names import KafkaName, Layout
 from cdc_ops.core.archive.files import FileStatusChange, freeze, frozen_records
 from cdc_ops.core.archive.listing import Scope
-from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange, PartitionWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead

@@ -15,8 +15,8 @@ from cdc_ops.archives.local import LocalArchive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core.archive.file_names import KafkaName, Layout
 from cdc_ops.core.archive.listing import EVERYTHING
-from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange
 from cdc_ops.core.archive.quiet import MOST_LISTINGS
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead

@@ -13,7 +13,7 @@ from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.binlog_sequence import check_sequence, facts_of, is_proven_whole, why_not_next
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
 from cdc_ops.core.archive.listing import EVERYTHING
-from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName

@@ -9,8 +9,8 @@ import pytest
 
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.files import ListedFile
-from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.archive.read_files import ReadFile
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.binlog.event_stream import FileEnd
 from cdc_ops.core.binlog.events import EventType
 from cdc_ops.core.operation.log_batch import LogBatch

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import cdc_ops
 from cdc_ops.cli import app
-from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.change_range import Bound, BoundKind, ChangeMode, LoggedCommit, parse_bound, version_at
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.commit_json import render_record

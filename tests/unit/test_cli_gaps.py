@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.sql import open_store
 from tests.state_values import PIPELINE, take

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.cli.help_format import PANELS
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.state.sql import open_store
 from tests.state_values import ORDERS, PIPELINE, run, take
 

@@ -12,7 +12,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.base import TableOverview
 from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
-from cdc_ops.web.standing import comparisons
+from cdc_ops.web.table_health import comparisons
 from cdc_ops.web.view import PipelineInfo, TableRow, table_row
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -198,7 +198,7 @@ def test_the_page_of_benchmarks_says_what_each_script_measures(script: str) -> N
 
 ORDERED = (
     "core/cursor/cursors.py", "core/cursor/windows.py", "core/cursor/late_rows.py", "core/cursor/auto_increment.py", "core/instants.py",
-    "core/archive/offsets.py", "core/archive/completeness.py", "core/reconcile/key_buckets.py", "core/apply/sequence_by.py",
+    "core/archive/watermarks.py", "core/archive/completeness.py", "core/reconcile/key_buckets.py", "core/apply/sequence_by.py",
     "core/schema/type_widening.py",
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from cdc_ops.core.archive.file_names import KafkaName
-from cdc_ops.core.archive.offsets import ArchiveWatermark, LastEvent, PartitionWatermark, advanced
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, LastEvent, PartitionWatermark, advanced
 from cdc_ops.core.events.event_order import FilePositions, check_positions_advance
 from cdc_ops.errors import ArchiveOrderError
 from cdc_ops.events.scan.facts import Order, TableFacts

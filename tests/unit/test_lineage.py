@@ -9,7 +9,7 @@ from cdc_ops.config.expressions.spark_conditions import named_columns
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableStorage
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.events.event_history import Replay

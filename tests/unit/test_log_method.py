@@ -12,7 +12,7 @@ import pytest
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.archive.file_names import DmsName, KafkaName, Layout, parse_name
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap, OffsetRange, PartitionWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, Gap, OffsetRange, PartitionWatermark
 from cdc_ops.core.operation.commit_json import parse_record, render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult

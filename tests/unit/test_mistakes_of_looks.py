@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.state.sql import open_store
 from tests.mistakes import Desk, Mistake, edits, exports_next, ids, ledger_of, nothing, types_next
 from tests.state_values import ORDERS, PIPELINE, run, take

@@ -17,7 +17,7 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.output.costs import print_actual_costs, print_costs, refusals
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.archive.files import ListedFile
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation, OperationKind

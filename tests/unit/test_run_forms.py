@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.core.archive.completeness import GapRecord, GapStatus
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind

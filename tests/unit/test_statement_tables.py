@@ -6,8 +6,8 @@ import pytest
 
 from cdc_ops.core.archive.binlog_sequence import facts_of
 from cdc_ops.core.archive.files import ListedFile
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.archive.read_files import ReadFile
+from cdc_ops.core.archive.watermarks import AcceptedGap, ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig

@@ -9,7 +9,7 @@ import pytest
 from cdc_ops.cli.output.render import report_data
 from cdc_ops.core import json_codec
 from cdc_ops.core.archive.completeness import MissingEvents
-from cdc_ops.core.archive.offsets import Gap
+from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import LateRows
 from cdc_ops.core.cursor.windows import Window

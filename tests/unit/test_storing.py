@@ -13,7 +13,7 @@ from cdc_ops.core.apply.deletes import Deletes, source_columns
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, END, SEQUENCE, START, TOUCHED, MetadataColumns
 from cdc_ops.core.apply.scd import LATEST, Sequence, SequenceKind, TableStorage
 from cdc_ops.core.approvals import asked_by
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_record import LakeHead

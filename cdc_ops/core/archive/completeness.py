@@ -16,7 +16,7 @@ from typing import Final
 
 from cdc_ops.core.approvals import Asked, Decision, asks
 from cdc_ops.core.archive.file_names import BinlogName, FileName, KafkaName
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, Position, format_position
+from cdc_ops.core.archive.watermarks import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, Position, format_position
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveGapError
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cdc_ops.core.archive.file_names import BinlogName, FileName, KafkaName
-from cdc_ops.core.archive.offsets import ArchiveWatermark, OffsetRange
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange
 from cdc_ops.errors import ArchiveChangedError
 
 

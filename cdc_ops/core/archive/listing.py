@@ -13,7 +13,7 @@ from typing import Final
 
 from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName
 from cdc_ops.core.archive.files import ListedRange
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 
 EVERYTHING: Final = (ListedRange(),)
 ROOM: Final = 100

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from cdc_ops.core.archive.offsets import Position
+from cdc_ops.core.archive.watermarks import Position
 from cdc_ops.core.instants import parse_instant
 from cdc_ops.errors import HistoryUnavailableError, RequestError
 

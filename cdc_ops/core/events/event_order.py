@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from cdc_ops.core.archive.offsets import LastEvent, Position
+from cdc_ops.core.archive.watermarks import LastEvent, Position
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.errors import ArchiveOrderError
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
 from cdc_ops.core.approvals import Approval
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import Operation, OperationKind

@@ -8,7 +8,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.apply.scd import POSITION_TYPE
 from cdc_ops.core.archive.files import ListedFile
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange
+from cdc_ops.core.archive.watermarks import AcceptedGap, ArchiveWatermark, Gap, OffsetRange
 from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.commit_record import CommitRecord

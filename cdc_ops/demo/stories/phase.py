@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cdc_ops.core.archive.offsets import ArchiveWatermark, format_position
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, format_position
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.demo.airflow.api import TaskState
 from cdc_ops.demo.check import TableCheck

@@ -19,7 +19,7 @@ from cdc_ops.lake.spark.session import idempotent_write, private_session, shared
 from cdc_ops.lake.table.create import translated_conflicts
 
 
-def set_aside(spark: SparkSession, operation: Operation, path: str, feed: str) -> None:
+def quarantine(spark: SparkSession, operation: Operation, path: str, feed: str) -> None:
     """Appends the bad records of an operation, and landed records of unknown tables; repeating it changes nothing.
 
     Args:

@@ -11,7 +11,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.archive.completeness import GapRecord, GapStatus
 from cdc_ops.core.archive.files import FileRecord, FileStatus
 from cdc_ops.core.archive.listing import ListingMark
-from cdc_ops.core.archive.offsets import AcceptedGap, Gap
+from cdc_ops.core.archive.watermarks import AcceptedGap, Gap
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore

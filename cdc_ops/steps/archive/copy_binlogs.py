@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from cdc_ops.archives.atomic_files import ArchiveWriter, NewFile
 from cdc_ops.archives.base import Archive
-from cdc_ops.archives.new_files import ArchiveWriter, NewFile
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.config.fields.values import longest_wait
 from cdc_ops.core.archive.binlog_check import BinlogCheck, BinlogEnd, BinlogSummary, holds_changes

@@ -29,7 +29,7 @@ from cdc_ops.core.archive.files import (
     frozen_records,
     ledger_records,
 )
-from cdc_ops.core.archive.offsets import ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, advanced
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, advanced
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead

@@ -16,7 +16,7 @@ from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.binlog_sequence import begins_alike, binlog_name, text_of_gtids
 from cdc_ops.core.archive.file_names import BinlogName, Compression, FileName
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.binlog.event_stream import FileEnd
 from cdc_ops.core.binlog.file_begin import read_begin
 from cdc_ops.errors import ArchiveOrderError

@@ -36,7 +36,7 @@ from cdc_ops.core.archive.files import (
 )
 from cdc_ops.core.archive.finished_files import is_complete
 from cdc_ops.core.archive.listing import EVERYTHING, ListingMark, Scope, due_scope, merged_ranges, new_folders, next_ranges, parents
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, Position
+from cdc_ops.core.archive.watermarks import AcceptedGap, ArchiveWatermark, Gap, OffsetRange, Position
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import StateReader

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import START
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.events.event_history import HistoryKind, Replay
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatchResult
 from cdc_ops.core.operation.merge_plan import plan_merge, position_literal

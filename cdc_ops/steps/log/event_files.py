@@ -6,8 +6,8 @@ from dataclasses import replace
 from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.binlog_sequence import is_proven_whole
 from cdc_ops.core.archive.file_names import BinlogName, KafkaName
-from cdc_ops.core.archive.offsets import OffsetRange
 from cdc_ops.core.archive.read_files import ReadFile
+from cdc_ops.core.archive.watermarks import OffsetRange
 from cdc_ops.core.binlog.refusals import shortened
 from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.operation.log_batch import LogBatch

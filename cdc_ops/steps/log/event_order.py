@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from cdc_ops.core.archive.file_names import BinlogName, KafkaName
-from cdc_ops.core.archive.offsets import LastEvent
+from cdc_ops.core.archive.watermarks import LastEvent
 from cdc_ops.core.events.event_order import FilePositions, check_positions_advance
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation

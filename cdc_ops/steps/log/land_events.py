@@ -33,11 +33,11 @@ from cdc_ops.events.scan.binlog import WITHIN_PAYLOAD
 from cdc_ops.events.scan.facts import TableFacts
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
 from cdc_ops.steps.archive.frozen_files import VerifiedBatch, after_reading, check_unchanged
+from cdc_ops.steps.log.altered_tables import AlteredTable, statements_of
 from cdc_ops.steps.log.binlog_order import last_binlog, transactions_after
-from cdc_ops.steps.log.column_drift import AlteredTable, statements_of
 from cdc_ops.steps.log.event_files import covers_of_files, placed_names
 from cdc_ops.steps.log.event_order import check_order, instant
-from cdc_ops.steps.log.folded_rows import FoldedCounts, Landing, land_folded
+from cdc_ops.steps.log.land_folds import FoldedCounts, Landing, land_folded
 from cdc_ops.steps.log.records_again import records_again
 from cdc_ops.steps.log.scanned_files import ScannedTable, ScanRequest, nobody, read_again, scan_files
 from cdc_ops.steps.log.shared_scan import SharedScans

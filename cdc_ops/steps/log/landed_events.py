@@ -10,7 +10,7 @@ from cdc_ops.lake.history.event_fold import identity_of, place_of
 from cdc_ops.lake.history.rows import Kept, event_rows
 from cdc_ops.lake.history.write import append_events
 from cdc_ops.lake.merge.batch import Batch
-from cdc_ops.lake.quarantine.write import resolve, set_aside
+from cdc_ops.lake.quarantine.write import quarantine, resolve
 from cdc_ops.steps.log.land_events import feed_folder
 
 
@@ -24,7 +24,7 @@ def set_aside_bad_records(operation: Operation, batch: Batch) -> Batch:
         case ArchiveRead(batch=log) if not log.again:
             reading, feed = _landed(operation, batch)
             if reading.counts.quarantined:
-                set_aside(batch.rows.sparkSession, operation, log.quarantine or log.unknown, feed)
+                quarantine(batch.rows.sparkSession, operation, log.quarantine or log.unknown, feed)
     return batch
 
 

@@ -7,7 +7,7 @@ now, as after any snapshot.
 
 from dataclasses import replace
 
-from cdc_ops.core.archive.offsets import AcceptedGap, ArchiveWatermark, Gap, PartitionWatermark, Position, advanced
+from cdc_ops.core.archive.watermarks import AcceptedGap, ArchiveWatermark, Gap, PartitionWatermark, Position, advanced
 from cdc_ops.steps.archive.gaps import can_heal
 from cdc_ops.steps.planning.reconcile import draft_comparison
 from cdc_ops.steps.planning.request import Draft, TableRequest

@@ -12,7 +12,7 @@ from cdc_ops.core.archive.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.completeness import MissingEvents, gap_error
 from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName, Layout
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile
-from cdc_ops.core.archive.offsets import ArchiveWatermark, PartitionWatermark, advanced
+from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark, advanced
 from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.events.event_history import EventHistory, Replay

@@ -5,7 +5,7 @@ quarantine -> records -> feed -> last state of each key -> MERGE, which skips re
 
 from dataclasses import replace
 
-from cdc_ops.core.archive.offsets import ArchiveWatermark
+from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead
