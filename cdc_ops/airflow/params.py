@@ -171,7 +171,7 @@ def _row(pipeline: Pipeline, rule: TableRule) -> str:
     settings = rule.settings
     cursor = ", ".join(settings.load.cursor) or "none"
     keys = ", ".join(settings.keys) or "primary key"
-    where = f" → `{settings.upkeep.path}`" if settings.upkeep.path else ""
+    where = f" → `{settings.storage.path}`" if settings.storage.path else ""
     return f"| `{rule.pattern}`{where} | {cursor} | {keys} | {int(settings.load.lookback.total_seconds())} s |"
 
 

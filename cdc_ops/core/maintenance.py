@@ -64,7 +64,7 @@ class MaintenancePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
+class Maintenance:
     """What maintenance has done to a table.
 
     Args:
@@ -130,7 +130,7 @@ class TableStats:
     deleted_rows: int = 0
     vacuumed_fully_at: datetime | None = None
     purged_at: datetime | None = None
-    last_upkeep: Upkeep | None = None
+    last_upkeep: Maintenance | None = None
     upkeep_bytes: int = 0
     catalog: str = ""
     exact_bounds: bool = False
@@ -213,7 +213,7 @@ def with_bounds(plan: MaintenancePlan) -> MaintenancePlan:
 
 
 def choose_files(
-    plan: MaintenancePlan, policy: MaintenancePolicy, files: Sequence[DataFile], divided: Partitioning, last: Upkeep | None = None
+    plan: MaintenancePlan, policy: MaintenancePolicy, files: Sequence[DataFile], divided: Partitioning, last: Maintenance | None = None
 ) -> MaintenancePlan:
     """Returns a plan with the statements of its OPTIMIZE, without OPTIMIZE if no file is worth it.
 

@@ -1,10 +1,10 @@
-"""advise: what a table's files are like, which layout would pay, and what upkeep would do now. Reads ledger, log and source; no Spark."""
+"""advise: what a table's files are like, which layout would pay, what maintenance would do now. Reads ledger, log and source; no Spark."""
 
 from dataclasses import dataclass
 
 from cdc_ops.core.layout.advice import Advice, LayoutFacts, Profile, layout_advice, profile
 from cdc_ops.core.layout.compaction import Rewrite
-from cdc_ops.core.maintenance import MaintenancePlan, Upkeep, choose_files, plan_maintenance
+from cdc_ops.core.maintenance import Maintenance, MaintenancePlan, choose_files, plan_maintenance
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.errors import RequestError
@@ -25,10 +25,10 @@ class TableAdvice:
         version: The Delta version that was looked at.
         profile: What its files are like.
         advice: Which layout would pay.
-        rewrites: The statements that upkeep would find worth it now, whether they are due or not.
-        due: What of upkeep is due now, one sentence each; () = nothing.
-        last_upkeep: What upkeep did last, None if there was none.
-        upkeep_bytes: Bytes that all upkeep has written.
+        rewrites: The statements that maintenance would find worth it now, whether they are due or not.
+        due: What of maintenance is due now, one sentence each; () = nothing.
+        last_upkeep: What maintenance did last, None if there was none.
+        upkeep_bytes: Bytes that all maintenance has written.
     """
 
     table: str
@@ -38,7 +38,7 @@ class TableAdvice:
     advice: tuple[Advice, ...]
     rewrites: tuple[Rewrite, ...]
     due: tuple[str, ...]
-    last_upkeep: Upkeep | None
+    last_upkeep: Maintenance | None
     upkeep_bytes: int
 
 
@@ -59,7 +59,7 @@ def advise(context: Context, source: Source, config: TableConfig) -> TableAdvice
     columns = {column.name.lower(): canonical_type(column.delta_type) for column in found.schema.columns}
     keys = tuple((key, columns.get(key.lower(), "")) for key in found.keys)
     divided, files = partitioning(log, version), read_files(log, version, [key for key, _ in keys[:1]])
-    policy, stats = config.settings.upkeep.maintenance, context.store.stats(config.pipeline, config.table)
+    policy, stats = config.settings.storage.maintenance, context.store.stats(config.pipeline, config.table)
     due = plan_maintenance(policy, stats, context.store.now())
     last = stats.last_upkeep if stats else None
     worth = choose_files(MaintenancePlan(optimize=True, reasons=("",)), policy, files, divided, last)

@@ -1,4 +1,4 @@
-"""maintain, the half that needs no Spark: which upkeep is due, its leases and its results. The other half is `lake.table.maintenance`."""
+"""maintain, without Spark: which maintenance is due, its leases and its results. The other half is `lake.table.maintenance`."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from cdc_ops.steps.context import Context
 
 
 def due_maintenance(context: Context, configs: tuple[TableConfig, ...]) -> tuple[MaintenanceTask, ...]:
-    """Returns the upkeep that is due, from the numbers that the last merges left; of tables to be optimized also from their files.
+    """Returns the maintenance that is due, from the numbers that the last merges left; of tables to be optimized also from their files.
 
     Nothing is asked of a table's log while the numbers say that its files cannot be worth it, and that its bounds are right.
     """
@@ -24,7 +24,7 @@ def due_maintenance(context: Context, configs: tuple[TableConfig, ...]) -> tuple
     tasks = []
     for config in configs:
         stats = store.stats(config.pipeline, config.table)
-        policy = config.settings.upkeep.maintenance
+        policy = config.settings.storage.maintenance
         plan = with_files(config, plan_maintenance(policy, stats, now), stats)
         if policy.enabled and stats is not None and not stats.exact_bounds and may_hide_rows(config.path):
             plan = with_bounds(plan)
@@ -51,13 +51,13 @@ def with_files(config: TableConfig, plan: MaintenancePlan, stats: TableStats | N
     if version is None:
         return replace(plan, optimize=False)
     last = stats.last_upkeep if stats else None
-    return choose_files(plan, config.settings.upkeep.maintenance, read_files(log, version), partitioning(log, version), last)
+    return choose_files(plan, config.settings.storage.maintenance, read_files(log, version), partitioning(log, version), last)
 
 
 def lease_maintenance(
     context: Context, request: RunRequest, tasks: tuple[MaintenanceTask, ...]
 ) -> tuple[tuple[MaintenanceTask, Lease], ...]:
-    """Takes the leases for upkeep; a table that somebody works on is left for the next run."""
+    """Takes the leases for maintenance; a table that somebody works on is left for the next run."""
     leased = []
     for task in tasks:
         try:

@@ -37,7 +37,7 @@ from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.lake.table.create import make_first_table
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.history.replayed_events import keep_whole_rows, read_history
-from cdc_ops.steps.log.landed_events import keep_events, resolve_records, set_aside_bad_records
+from cdc_ops.steps.log.landed_events import keep_events, quarantine_bad_records, resolve_records
 from cdc_ops.steps.query.jdbc_rows import read_with_null_counts
 from cdc_ops.steps.query.native_files import files_of
 from cdc_ops.steps.query.native_rows import failed_task
@@ -52,7 +52,7 @@ from cdc_ops.steps.stage.invalid_values import unstorable_value
 from cdc_ops.steps.stage.latest_rows import keep_latest_rows
 from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.stage.truncates import apply_truncates
-from cdc_ops.steps.stage.unordered_rows import set_aside_unordered_rows, unordered_row
+from cdc_ops.steps.stage.unordered_rows import quarantine_unordered_rows, unordered_row
 from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
 from cdc_ops.steps.table.soft_deletes import with_stored_deletes
 from cdc_ops.steps.table.wide_columns import (
@@ -73,10 +73,10 @@ def make_table(operation: Operation, batch: Batch) -> Batch:
 
 
 BATCH_STEPS: Final[tuple[BatchStep, ...]] = (
-    set_aside_bad_records,
+    quarantine_bad_records,
     keep_events,
     make_table,
-    set_aside_unordered_rows,
+    quarantine_unordered_rows,
     apply_truncates,
     drop_ignored_deletes,
     keep_latest_rows,

@@ -222,7 +222,7 @@ def test_upkeep_whose_application_dies_is_tried_again_then_left_to_the_next_run_
 
 
 def upkept(stage: Stage, name: str) -> bool:
-    """True if the ledger has the numbers that the stand-in gives after upkeep."""
+    """True if the ledger has the numbers that the stand-in gives after maintenance."""
     stats = stage.ledger.stats("shop", TableName.parse(name))
     assert stats is not None
     return stats.delta_version == 9 and stats.commits_since_vacuum == 0

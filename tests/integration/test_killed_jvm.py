@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.maintenance import MaintenancePolicy, Upkeep
+from cdc_ops.core.maintenance import Maintenance, MaintenancePolicy
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError
@@ -141,7 +141,7 @@ def test_a_jvm_killed_in_upkeep_costs_no_row_and_the_next_run_does_the_upkeep(wo
     assert world.data_commits("orders") == [1, 2, 3, 4]
 
 
-def upkeep(world: World) -> Upkeep | None:
+def upkeep(world: World) -> Maintenance | None:
     """What the ledger says that maintenance did last."""
     with open_reader(world.ledger) as ledger:
         stats = ledger.stats("shop", world.name("orders"))

@@ -1,4 +1,4 @@
-"""Upkeep and advice of a table that runs keep equal: real MariaDB, Spark and Delta."""
+"""Maintenance and advice of a table that runs keep equal: real MariaDB, Spark and Delta."""
 
 from contextlib import closing
 from datetime import timedelta

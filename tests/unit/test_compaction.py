@@ -1,4 +1,4 @@
-"""Which files are worth to be written again, and that the bytes of upkeep stay in proportion to those of the batches."""
+"""Which files are worth to be written again, and that the bytes of maintenance stay in proportion to those of the batches."""
 
 import random
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from cdc_ops.core.layout.compaction import NEVER, Partitioning, Rewrite, RewriteLimits, joining, plan_rewrites
 from cdc_ops.core.layout.data_files import DataFile, size_classes
-from cdc_ops.core.maintenance import MaintenancePlan, MaintenancePolicy, TableStats, Upkeep, choose_files, plan_maintenance
+from cdc_ops.core.maintenance import Maintenance, MaintenancePlan, MaintenancePolicy, TableStats, choose_files, plan_maintenance
 
 MB = 1 << 20
 LIMITS = RewriteLimits(min_small_files=4, target_bytes=128 * MB, max_deleted_share=0.25)
@@ -127,7 +127,7 @@ def optimized(found: list[DataFile], rewrite: Rewrite) -> list[DataFile]:
 
 
 def kept(policy: MaintenancePolicy, batches: int, deleted: int) -> tuple[int, int, list[DataFile]]:
-    """Applies batches of one file to a table of 8 large ones, and deletes rows of all files evenly; returns bytes of batches and upkeep."""
+    """Applies batches of one file to a table of 8 large ones, and deletes rows of all files evenly; returns the bytes of both."""
     choice, table, written, upkeep = random.Random(1), [DataFile(size=15 * MB, rows=375_000) for _ in range(8)], 0, 0
     now, stats = datetime(2026, 1, 1, tzinfo=UTC), TableStats(delta_version=0, files=8, size_bytes=120 * MB)
     for batch in range(batches):
@@ -181,7 +181,7 @@ def test_a_plan_says_which_files_it_takes() -> None:
 
 
 def test_what_a_run_writes_again_is_limited_by_the_time_that_the_last_one_took() -> None:
-    last = Upkeep(
+    last = Maintenance(
         at=datetime(2026, 1, 1, tzinfo=UTC), did="OPTIMIZE", files_before=2, files_after=1, bytes_before=1, bytes_after=1,
         rewritten_bytes=10 * MB, written_bytes=10 * MB, seconds=10,
     )  # fmt: skip

@@ -49,9 +49,9 @@ def test_entries_go_over_the_defaults_field_by_field(tmp_path: Path) -> None:
     )
     assert merged.keys == ("id",)
     assert merged.load.lookback == timedelta(seconds=5)
-    assert merged.upkeep.properties == (("a", "0"), ("x", "1"), ("y", "2"))
-    assert (merged.upkeep.maintenance.min_small_files, merged.upkeep.maintenance.retention) == (8, timedelta(days=4))
-    assert merged.upkeep.maintenance.vacuum_every == timedelta(days=1)
+    assert merged.storage.properties == (("a", "0"), ("x", "1"), ("y", "2"))
+    assert (merged.storage.maintenance.min_small_files, merged.storage.maintenance.retention) == (8, timedelta(days=4))
+    assert merged.storage.maintenance.vacuum_every == timedelta(days=1)
 
 
 def test_an_entry_can_empty_a_list_of_the_defaults(tmp_path: Path) -> None:

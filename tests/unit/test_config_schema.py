@@ -21,7 +21,7 @@ from cdc_ops.core.pipeline.table_settings import TableSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINES = ROOT / "dags" / "pipelines"
-GROUPS_OF_A_TABLE = ("load", "order", "apply", "values", "history", "upkeep")
+GROUPS_OF_A_TABLE = ("load", "order", "apply", "values", "history", "storage")
 WAREHOUSE = PIPELINES / "examples" / "warehouse.yaml"
 
 

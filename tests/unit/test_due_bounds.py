@@ -1,4 +1,4 @@
-"""A table whose log may have wrong bounds of decimals is due for upkeep at once, and only until somebody has looked."""
+"""A table whose log may have wrong bounds of decimals is due for maintenance at once, and only until somebody has looked."""
 
 import json
 from dataclasses import replace
@@ -39,7 +39,7 @@ def table(path: Path, kind: str, **properties: str) -> str:
 def due(path: str, monkeypatch: pytest.MonkeyPatch, stats: TableStats = STATS, policy: MaintenancePolicy | None = None) -> list[str]:
     monkeypatch.setattr(module, "event_history", lambda *_: None)
     store = SimpleNamespace(now=lambda: NOW, stats=lambda *_: stats, table_state=lambda *_: SimpleNamespace(generation=1))
-    settings = SimpleNamespace(upkeep=SimpleNamespace(maintenance=policy or MaintenancePolicy()))
+    settings = SimpleNamespace(storage=SimpleNamespace(maintenance=policy or MaintenancePolicy()))
     config = SimpleNamespace(pipeline="shop", table=TableName(schema="shop", name="orders"), path=path, settings=settings)
     context = SimpleNamespace(store=store, pipeline=SimpleNamespace(name="shop"))
     return [
@@ -105,7 +105,7 @@ def test_a_table_without_news_is_not_settled_by_a_look_while_its_bounds_are_due(
     name = TableName(schema="shop", name="orders")
     seen = SimpleNamespace(state=SimpleNamespace(table=name, phase=Phase.READY, missing_since=None), last_run=None, stats=STATS)
     upkeep = SimpleNamespace(maintenance=MaintenancePolicy(enabled=enabled))
-    settings = SimpleNamespace(upkeep=upkeep, method=Method.QUERY, load=SimpleNamespace(cursor="updated_at"))
+    settings = SimpleNamespace(storage=upkeep, method=Method.QUERY, load=SimpleNamespace(cursor="updated_at"))
     config = SimpleNamespace(pipeline="shop", table=name, path="/lake/orders", settings=settings)
     store = SimpleNamespace(now=lambda: NOW, free_tables=lambda *_: [seen])
     context = SimpleNamespace(store=store, pipeline=SimpleNamespace(name="shop"), shows=lambda *_: True)

@@ -7,7 +7,7 @@ import pytest
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats
 from cdc_ops.core.operation.job import MaintenanceTask
-from cdc_ops.core.operation.job_size import SMALL_ROWS, SMALL_TABLES, SMALL_UPKEEP, is_small, is_small_upkeep
+from cdc_ops.core.operation.job_size import SMALL_ROWS, SMALL_TABLES, SMALL_UPKEEP, is_small, is_small_maintenance
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import ChunkRead, WindowRead
 from cdc_ops.core.schema.tables import TableName
@@ -55,5 +55,5 @@ def test_upkeep_is_as_large_as_its_tables() -> None:
     def task(size: int) -> MaintenanceTask:
         return MaintenanceTask(table=ORDERS, path="/lake/orders", plan=MaintenancePlan(optimize=True), stats=stats(size))
 
-    assert is_small_upkeep([task(SMALL_UPKEEP)])
-    assert not is_small_upkeep([task(SMALL_UPKEEP), task(1)])
+    assert is_small_maintenance([task(SMALL_UPKEEP)])
+    assert not is_small_maintenance([task(SMALL_UPKEEP), task(1)])

@@ -1,4 +1,4 @@
-"""When upkeep is due, decided from numbers."""
+"""When maintenance is due, decided from numbers."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ import pytest
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.layout.data_files import SizeClass
-from cdc_ops.core.maintenance import MaintenancePolicy, TableStats, Upkeep, Vacuum, carry_over, plan_maintenance
+from cdc_ops.core.maintenance import Maintenance, MaintenancePolicy, TableStats, Vacuum, carry_over, plan_maintenance
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 MB = 1024 * 1024
@@ -101,7 +101,7 @@ def test_the_first_commit_starts_the_clock_of_vacuum_and_purge() -> None:
     assert (seen.vacuumed_at, seen.vacuumed_fully_at, seen.purged_at, seen.commits_since_vacuum) == (NOW, NOW, NOW, 1)
 
 
-UPKEEP = Upkeep(
+UPKEEP = Maintenance(
     at=NOW, did="OPTIMIZE", files_before=41, files_after=8, bytes_before=220 * MB, bytes_after=210 * MB, rewritten_bytes=6 * MB,
     written_bytes=5 * MB, seconds=1.6,
 )  # fmt: skip

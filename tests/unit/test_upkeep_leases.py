@@ -1,4 +1,4 @@
-"""Upkeep is done under a table's lease, and never beside somebody who works on it."""
+"""Maintenance is done under a table's lease, and never beside somebody who works on it."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -32,14 +32,14 @@ def task(name: str) -> MaintenanceTask:
 
 def test_a_table_that_somebody_works_on_is_left_for_the_next_run(store: SqlStateStore) -> None:
     context = SimpleNamespace(pipeline=SimpleNamespace(name="shop"), store=store, lease_ttl=TTL)
-    request = SimpleNamespace(holder="upkeep")
+    request = SimpleNamespace(holder="maintenance")
     free, busy = task("customers"), task("orders")
     merge = store.acquire("shop", busy.table, "merge", ttl=TTL, live=True)
 
     def leased() -> list[TableName]:
         found = lease_maintenance(cast(Any, context), cast(Any, request), (free, busy))
         for one, lease in found:
-            assert (lease.table, lease.holder) == (one.table, "upkeep")
+            assert (lease.table, lease.holder) == (one.table, "maintenance")
             store.release(lease)
         return [one.table for one, _ in found]
 

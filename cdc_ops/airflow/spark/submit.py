@@ -233,7 +233,7 @@ class CdcMaintainOperator(CdcSparkSubmitOperator):
         super().__init__(pipeline=pipeline, step=Step.MAINTAIN, tables=tables, **kwargs)
 
     def execute(self, context: Context) -> None:
-        """Does the upkeep that is due and that nobody else's work stands in the way of."""
+        """Does the maintenance that is due and that nobody else's work stands in the way of."""
         with translated(), opened(self.pipeline, context, self.tables) as task:
             _show(context, label(self.tables))
             due = due_maintenance(task.context, task.configs)
@@ -250,7 +250,7 @@ class CdcMaintainOperator(CdcSparkSubmitOperator):
                     task.context.store.release(lease)
 
     def get_openlineage_facets_on_start(self) -> None:
-        """Tells nothing: upkeep writes the same rows again."""
+        """Tells nothing: maintenance writes the same rows again."""
 
     def get_openlineage_facets_on_complete(self, task_instance: "RuntimeTaskInstanceProtocol") -> None:
         """Tells nothing."""

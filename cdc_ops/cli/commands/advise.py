@@ -24,7 +24,7 @@ def advise(
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a table's files are like, which layout would pay, and what upkeep would do now; with the setting to write."""
+    """Show what a table's files are like, which layout would pay, and what maintenance would do now; with the setting to write."""
     from cdc_ops.core.pipeline.pipeline import TableConfig, current_settings
     from cdc_ops.core.schema.tables import TableName
     from cdc_ops.steps.advise import advise as advise_table
@@ -55,7 +55,7 @@ def _lines(found: "TableAdvice") -> Iterator[str]:
         yield f"  {one.text}"
         if one.setting:
             yield f"    {one.setting}"
-    yield "Upkeep:"
+    yield "Maintenance:"
     for rewrite in found.rewrites:
         yield f"  would write again {rewrite.words}; about {size_text(rewrite.live_bytes)} written"
     if not found.rewrites:

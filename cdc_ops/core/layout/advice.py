@@ -25,7 +25,7 @@ class Profile:
 
     Args:
         files, bytes: How many files, and their size.
-        small_files, small_bytes: Of them, those that upkeep would put together.
+        small_files, small_bytes: Of them, those that maintenance would put together.
         rows: Rows that the files hold, deleted ones included; None if the log does not tell.
         deleted_rows: Of them, those that deletion vectors leave out.
         vector_files: Files with a deletion vector.

@@ -1,4 +1,4 @@
-"""Which files OPTIMIZE writes again, so that the bytes of upkeep stay in proportion to those of the batches. Pure.
+"""Which files OPTIMIZE writes again, so that the bytes of maintenance stay in proportion to those of the batches. Pure.
 
 Small files are put together in steps, as a log-structured merge tree does it: files join only if the result is `GROWTH` times as large as
 the largest of them. So a row is written again only when its file grows that much, not with every batch:

@@ -67,7 +67,7 @@ def catalog_entry(template: str, config: TableConfig, registered: str = "") -> C
         config: The table.
         registered: Fingerprint of what was registered last.
     """
-    name = catalog_name(config.settings.upkeep.catalog_name or template, config.table)
+    name = catalog_name(config.settings.storage.catalog_name or template, config.table)
     return CatalogEntry(table=config.table, path=config.path, name=name, registered=registered) if name else None
 
 

@@ -162,7 +162,7 @@ class LakeHead:
         created_by_us: The table was made by this pipeline for this table and holds no rows of anybody: a first load may begin, or
             begin again.
         foreign_changes: Changes by others since the record (or since creation), newest first.
-        exact_bounds: False if an earlier version may have written bounds of decimals wrong: the table's upkeep is due.
+        exact_bounds: False if an earlier version may have written bounds of decimals wrong: the table's maintenance is due.
         records_changes: Delta records the changes of the table, whoever has switched that on.
     """
 

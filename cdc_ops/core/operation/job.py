@@ -48,7 +48,7 @@ class Step(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceTask:
-    """Upkeep of one table; with its VACUUM that of its event history, if it has one."""
+    """Maintenance of one table; with its VACUUM that of its event history, if it has one."""
 
     table: TableName
     path: str

@@ -24,16 +24,16 @@ SMALL_TABLES: Final = 2 << 30
 
 
 SMALL_UPKEEP: Final = 512 << 20
-"""Bytes of files that a small job of upkeep writes again at most."""
+"""Bytes of files that a small job of maintenance writes again at most."""
 
 
-def is_small_upkeep(tasks: Iterable[MaintenanceTask]) -> bool:
-    """True if little of the tables that are due for upkeep is written again."""
+def is_small_maintenance(tasks: Iterable[MaintenanceTask]) -> bool:
+    """True if little of the tables that are due for maintenance is written again."""
     return sum(_rewritten(task) for task in tasks) <= SMALL_UPKEEP
 
 
 def _rewritten(task: MaintenanceTask) -> int:
-    """Returns how many bytes upkeep writes again at most."""
+    """Returns how many bytes maintenance writes again at most."""
     chosen = bool(task.plan.rewrites) or not task.plan.optimize
     return task.plan.rewritten_bytes if chosen and not task.plan.purge else task.stats.size_bytes
 

@@ -41,7 +41,7 @@ def contradictions(settings: TableSettings) -> Iterator[Contradiction]:
     yield from _of_deletes(settings)
     yield from _of_truncates(settings)
     yield from _of_null_updates(settings)
-    for text in settings.upkeep.metadata_columns.problems():
+    for text in settings.storage.metadata_columns.problems():
         yield Contradiction(settings=("metadata_columns",), text=f"{text}.", remedy="Correct the names.")
     yield from _of_history(settings)
     yield from _of_layout(settings)
@@ -117,12 +117,12 @@ def _of_null_updates(settings: TableSettings) -> Iterator[Contradiction]:
 
 
 def _of_layout(settings: TableSettings) -> Iterator[Contradiction]:
-    upkeep = settings.upkeep
-    if upkeep.cluster_by and upkeep.partition_by:
+    storage = settings.storage
+    if storage.cluster_by and storage.partition_by:
         text = "'cluster_by' does not go with 'partition_by': Delta clusters tables without partitions only."
         yield Contradiction(settings=("cluster_by", "partition_by"), text=text)
-    if len(upkeep.cluster_by) > MOST_CLUSTERED:
-        text = f"'cluster_by' names {len(upkeep.cluster_by)} columns; Delta takes {MOST_CLUSTERED} at most."
+    if len(storage.cluster_by) > MOST_CLUSTERED:
+        text = f"'cluster_by' names {len(storage.cluster_by)} columns; Delta takes {MOST_CLUSTERED} at most."
         yield Contradiction(settings=("cluster_by",), text=text, remedy="Keep the columns that queries and batches look for.")
 
 

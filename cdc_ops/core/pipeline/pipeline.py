@@ -287,7 +287,7 @@ def current_settings(pipeline: Pipeline, table: TableName) -> TableSettings | No
 
 def table_path(pipeline: Pipeline, table: TableName, settings: TableSettings) -> str:
     """Returns the path of a table's Delta folder."""
-    return settings.upkeep.path or f"{pipeline.target.root.rstrip('/')}/{table.folder}"
+    return settings.storage.path or f"{pipeline.target.root.rstrip('/')}/{table.folder}"
 
 
 def reconcile_name(pipeline: str) -> str:

@@ -188,7 +188,7 @@ class HistorySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepSettings:
+class StorageSettings:
     """How the Delta table itself is kept.
 
     Args:
@@ -228,10 +228,10 @@ class TableSettings(Grouped):
         apply: What rows that were read do to the table.
         values: How columns and values are stored.
         history: Which older states of rows are kept.
-        upkeep: How the Delta table itself is kept.
+        storage: How the Delta table itself is kept.
     """
 
-    JSON_INLINE: ClassVar[tuple[str, ...]] = ("load", "order", "apply", "values", "history", "upkeep")
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("load", "order", "apply", "values", "history", "storage")
 
     method: Method = Method.QUERY
     keys: tuple[str, ...] = ()
@@ -240,17 +240,17 @@ class TableSettings(Grouped):
     apply: ApplySettings = field(default_factory=ApplySettings)
     values: ValueSettings = field(default_factory=ValueSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
-    upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
+    storage: StorageSettings = field(default_factory=StorageSettings)
 
     @property
     def deleted_column(self) -> str:
         """The column of the Delta table that marks deleted rows, "" if they are deleted."""
-        return self.upkeep.metadata_columns.deleted if self.apply.deletes is Deletes.SOFT else ""
+        return self.storage.metadata_columns.deleted if self.apply.deletes is Deletes.SOFT else ""
 
     @property
     def records_changes(self) -> bool:
         """True if Delta records the changes of the table."""
-        chosen = dict(self.upkeep.properties).get(CHANGE_FEED, "")
+        chosen = dict(self.storage.properties).get(CHANGE_FEED, "")
         return self.history.change_feed or self.history.event_history or chosen.lower() == "true"
 
     @property

@@ -187,7 +187,7 @@ def creation_properties(operation: Operation) -> dict[str, str]:
 
 
 def table_stats(path: str, version: int) -> TableStats:
-    """Returns number and sizes of a table's files; the history of upkeep is not known here (`core.maintenance.carry_over`).
+    """Returns number and sizes of a table's files; the history of maintenance is not known here (`core.maintenance.carry_over`).
 
     The checksum of the version tells, or else the list of all files, as after a commit by a writer that leaves the checksum out.
 

@@ -1,4 +1,4 @@
-"""Upkeep of a Delta table: bounds, OPTIMIZE, PURGE and VACUUM, as far as the plan finds them due. Runs in Spark, under its lease."""
+"""Maintenance of a Delta table: bounds, OPTIMIZE, PURGE and VACUUM, as far as the plan finds them due. Runs in Spark, under its lease."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.layout.compaction import Rewrite
-from cdc_ops.core.maintenance import MaintenancePlan, TableStats, Upkeep, Vacuum
+from cdc_ops.core.maintenance import Maintenance, MaintenancePlan, TableStats, Vacuum
 from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.lake.log.data_files import read_files
 from cdc_ops.lake.log.delta_log import DeltaLog
@@ -34,7 +34,7 @@ class _Done:
 
 
 def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> TableStats:
-    """Does what is due for a table, in sessions without transaction id or user metadata: upkeep is never taken for an operation.
+    """Does what is due for a table, in sessions without transaction id or user metadata: maintenance is never taken for an operation.
 
     Which files OPTIMIZE writes again is set by its session (`core.layout.compaction`). What VACUUM may remove is decided by the table's
     `delta.deletedFileRetentionDuration`; Delta 4.4 ignores RETAIN.
@@ -59,7 +59,7 @@ def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> Table
     if (plan.optimize or plan.purge) and seen.rows is None:
         rows = [file.rows for file in read_files(log, seen.delta_version)]
         seen = replace(seen, rows=None if None in rows else sum(row or 0 for row in rows))
-    upkeep = Upkeep(
+    maintenance = Maintenance(
         at=now,
         did=", ".join(dict.fromkeys(one.did for one in done)),
         files_before=before.files,
@@ -70,23 +70,23 @@ def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> Table
         written_bytes=sum(one.made for one in done),
         seconds=round(time.monotonic() - started, 3),
     )
-    return _remembered(task, seen, upkeep)
+    return _remembered(task, seen, maintenance)
 
 
-def _remembered(task: MaintenanceTask, seen: TableStats, upkeep: Upkeep) -> TableStats:
+def _remembered(task: MaintenanceTask, seen: TableStats, maintenance: Maintenance) -> TableStats:
     """Returns the numbers after maintenance, with when what was done last."""
-    plan, stats, now = task.plan, task.stats, upkeep.at
+    plan, stats, now = task.plan, task.stats, maintenance.at
     return replace(
         seen,
         rows=stats.rows if seen.rows is None else seen.rows,
         optimized_at=now if plan.optimize else stats.optimized_at,
         optimized_files=seen.files if plan.optimize else min(stats.optimized_files, seen.files),
         vacuumed_at=now if plan.vacuum else stats.vacuumed_at,
-        vacuumed_fully_at=now if "VACUUM FULL" in upkeep.did else stats.vacuumed_fully_at,
+        vacuumed_fully_at=now if "VACUUM FULL" in maintenance.did else stats.vacuumed_fully_at,
         purged_at=now if plan.purge else stats.purged_at,
         commits_since_vacuum=0 if plan.vacuum else stats.commits_since_vacuum,
-        last_upkeep=upkeep,
-        upkeep_bytes=stats.upkeep_bytes + upkeep.written_bytes,
+        last_upkeep=maintenance,
+        upkeep_bytes=stats.upkeep_bytes + maintenance.written_bytes,
         catalog=stats.catalog,
         exact_bounds=plan.bounds or stats.exact_bounds,
     )

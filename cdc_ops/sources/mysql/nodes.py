@@ -116,23 +116,23 @@ def _views(sessions: Sequence[MySQLSession]) -> list[str]:
     found = [read_topology(session) for session in sessions]
     for session, topology in zip(sessions, found, strict=True):
         if topology.writes is not Writes.ALL_NODES:
-            raise topology.refusal(session.place) if topology.why else _stranger(session, "it is not a node of a cluster")
+            raise topology.refusal(session.place) if topology.why else _not_of_cluster(session, "it is not a node of a cluster")
     _check(sessions, found)
     return [topology.view for topology in found]
 
 
 def _check(sessions: Sequence[MySQLSession], found: Sequence[Topology]) -> None:
     if len({topology.view for topology in found}) < len(found):
-        raise _stranger(sessions[-1], "two connections lead to the same node")
+        raise _not_of_cluster(sessions[-1], "two connections lead to the same node")
     if len({topology.view.partition(" ")[2] for topology in found}) > 1:
-        raise _stranger(sessions[-1], "the nodes belong to different clusters, or do not agree on their members")
+        raise _not_of_cluster(sessions[-1], "the nodes belong to different clusters, or do not agree on their members")
     if found[0].nodes != len(sessions):
         raise replace(
             found[0], why=f"{found[0].nodes} nodes can write, and 'connection' and 'writers' of the source name {len(sessions)}."
         ).refusal(sessions[0].place)
 
 
-def _stranger(session: MySQLSession, why: str) -> SourceError:
+def _not_of_cluster(session: MySQLSession, why: str) -> SourceError:
     return SourceError(
         f"The connection of 'writers' to {session.place} is not another writing node of the source's cluster.",
         why=f"{why[0].upper()}{why[1:]}.",

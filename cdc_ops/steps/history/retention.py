@@ -1,4 +1,4 @@
-"""Upkeep of event histories: small files, and what is older than the retention. Runs in Spark, under the table's lease."""
+"""Maintenance of event histories: small files, and what is older than the retention. Runs in Spark, under the table's lease."""
 
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
@@ -40,7 +40,7 @@ def maintain_history(spark: SparkSession, history: EventHistory, table: TableNam
     if DeltaLog(history.path).newest() is None:
         return
     cut = datetime.combine((now - history.retention).date(), time(0), UTC)
-    with translated_conflicts(f"the upkeep of the event history of {table}"):
+    with translated_conflicts(f"the maintenance of the event history of {table}"):
         shorten(spark, history, cut)
         with private_session(spark, {USER_METADATA: _same(history.path)}) as session:
             session.sql(f"OPTIMIZE {path_name(history.path)}").collect()

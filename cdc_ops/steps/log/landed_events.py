@@ -14,7 +14,7 @@ from cdc_ops.lake.quarantine.write import quarantine, resolve
 from cdc_ops.steps.log.land_events import feed_folder
 
 
-def set_aside_bad_records(operation: Operation, batch: Batch) -> Batch:
+def quarantine_bad_records(operation: Operation, batch: Batch) -> Batch:
     """Writes records that cannot be read, or are of unknown tables, to the quarantine; their rows stay as they are.
 
     Raises:

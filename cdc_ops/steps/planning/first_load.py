@@ -55,7 +55,7 @@ def _otherwise_keyed(config: TableConfig, first: Operation) -> bool:
     """
     pairs = (
         (config.settings.keys or first.source.schema.primary_key, first.source_keys),
-        (config.settings.upkeep.partition_by, first.target.partition_by),
+        (config.settings.storage.partition_by, first.target.partition_by),
     )
     other = any(tuple(map(str.lower, now)) != tuple(map(str.lower, then)) for now, then in pairs)
     return other and isinstance(first.read, ChunkRead)

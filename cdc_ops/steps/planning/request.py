@@ -213,13 +213,13 @@ def with_current_quarantine(operation: Operation, source_table: SourceTable) -> 
 
 
 def _properties(pipeline: Pipeline, config: TableConfig) -> tuple[tuple[str, str], ...]:
-    hours = max(int(config.settings.upkeep.maintenance.retention.total_seconds() // 3600), 1)
+    hours = max(int(config.settings.storage.maintenance.retention.total_seconds() // 3600), 1)
     defaults = {"delta.deletedFileRetentionDuration": f"interval {hours} hours"}
     if config.settings.history.change_feed or config.settings.history.event_history:
         defaults[CHANGE_FEED] = "true"
     if config.settings.history.event_history:
         defaults[EVENT_HISTORY] = history_root(pipeline, config.table)
-    return tuple(sorted((defaults | dict(config.settings.upkeep.properties)).items()))
+    return tuple(sorted((defaults | dict(config.settings.storage.properties)).items()))
 
 
 def draft_window(request: TableRequest, window: Window, kind: OperationKind) -> Draft:

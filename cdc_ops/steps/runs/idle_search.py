@@ -143,14 +143,14 @@ class _IdleSearch:
             seen = free.get(config.table)
             if seen is None or not self._is_plain(config, seen):
                 continue
-            if plan_maintenance(config.settings.upkeep.maintenance, seen.stats, now).due:
+            if plan_maintenance(config.settings.storage.maintenance, seen.stats, now).due:
                 continue
             try:
                 head = read_head(config.path, config.pipeline, config.table)
                 equal = compare(seen.state, head) is LedgerStatus.EQUAL
             except CdcError:
                 continue
-            if equal and (head is None or head.exact_bounds or not config.settings.upkeep.maintenance.enabled):
+            if equal and (head is None or head.exact_bounds or not config.settings.storage.maintenance.enabled):
                 found.append(_Candidate(config=config, seen=seen, base=TableHead(state=seen.state, head=head)))
         return found
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from cdc_ops.core.operation.job import JobSpec, MaintenanceTask, Step, StepResult
-from cdc_ops.core.operation.job_size import is_small_upkeep
+from cdc_ops.core.operation.job_size import is_small_maintenance
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
@@ -208,7 +208,7 @@ def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tupl
 
 
 def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, ...], execute: Execute) -> list[str]:
-    """Does the upkeep that is due, and returns what of it failed: that fails no table, for its rows are committed already."""
+    """Does the maintenance that is due, and returns what of it failed: that fails no table, for its rows are committed already."""
     leased = lease_maintenance(context, request, due_maintenance(context, group))
     if not leased:
         return []
@@ -228,17 +228,17 @@ def _maintain(context: Context, request: RunRequest, group: tuple[TableConfig, .
     finally:
         for _, lease in () if may_commit else leased:
             context.store.release(lease)
-    return [f"{name}: The upkeep failed and stays due; the table's rows are complete. {error.what}" for name, error in errors.items()]
+    return [f"{name}: The maintenance failed and stays due; the table's rows are complete. {error.what}" for name, error in errors.items()]
 
 
 def maintenance_job(context: Context, request: RunRequest, tasks: tuple[MaintenanceTask, ...], result_path: str) -> JobSpec:
-    """Returns the job of one Spark application for due upkeep."""
+    """Returns the job of one Spark application for due maintenance."""
     job = build_job(context, request, Step.MAINTAIN, (), result_path)
-    return replace(job, maintenance=tasks, small=is_small_upkeep(tasks))
+    return replace(job, maintenance=tasks, small=is_small_maintenance(tasks))
 
 
 def settle_maintenance(context: Context, leased: tuple[tuple[MaintenanceTask, Lease], ...], result: StepResult) -> None:
-    """Stores the tables' numbers after upkeep; a table whose upkeep failed keeps its old ones and is due again."""
+    """Stores the tables' numbers after maintenance; a table whose maintenance failed keeps its old ones and is due again."""
     seen = {table.table: table.maintenance for table in result.tables}
     for task, lease in leased:
         stats = seen.get(task.table)

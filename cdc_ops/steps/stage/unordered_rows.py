@@ -47,7 +47,7 @@ def check_places(spark: SparkSession, operation: Operation, landed: Manifest) ->
     return replace(landed, quarantined=found)
 
 
-def set_aside_unordered_rows(operation: Operation, batch: Batch) -> Batch:
+def quarantine_unordered_rows(operation: Operation, batch: Batch) -> Batch:
     """Writes landed rows that have no place to the quarantine, and leaves them out.
 
     Raises:

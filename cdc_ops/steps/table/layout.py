@@ -19,7 +19,7 @@ def layout_columns(source_table: SourceTable, setting: Layout) -> tuple[str, ...
         SourceTableError: the table has no such column, Delta keeps no order of its values, or cannot merge into partitions by it.
     """
     config, found = source_table.config, []
-    for name in getattr(config.settings.upkeep, setting):
+    for name in getattr(config.settings.storage, setting):
         column = source_table.schema.column(name)
         if column is None or not has_statistics(column.delta_type):
             known = (one.name for one in source_table.schema.columns if has_statistics(one.delta_type))
@@ -45,7 +45,7 @@ def layout_columns(source_table: SourceTable, setting: Layout) -> tuple[str, ...
 
 def layout_warnings(config: TableConfig, head: LakeHead | None) -> tuple[str, ...]:
     """Returns a warning if the table is partitioned by other columns than the pipeline file says."""
-    wanted = config.settings.upkeep.partition_by
+    wanted = config.settings.storage.partition_by
     if head is None or not wanted or [name.lower() for name in wanted] == [name.lower() for name in head.partition_by]:
         return ()
     have = f"by {', '.join(head.partition_by)}" if head.partition_by else "by no column"

@@ -206,7 +206,7 @@ def _decision(source_table: SourceTable, head: LakeHead | None, filled: tuple[st
     )
     renamed = asked.renamed if asked.policy is not Policy.FREEZE else ()  # to rename a column is not to go on with the old ones
     changes = compare_columns(
-        source_columns(head.columns, settings.deleted_column, (settings.upkeep.metadata_columns, head.own)), source_table.schema, renamed
+        source_columns(head.columns, settings.deleted_column, (settings.storage.metadata_columns, head.own)), source_table.schema, renamed
     )
     record = head.record
     recorded = Recorded(keys=record.columns.keys, fingerprint=record.columns.schema_fingerprint) if record else Recorded()

@@ -50,7 +50,7 @@ def _check_can_mark(config: TableConfig, schema: TableSchema, keys: tuple[str, .
 
 
 def _check_stays_soft(source_table: SourceTable, head: LakeHead | None, request: RunRequest) -> None:
-    marker = stored_deleted_column(head, source_table.schema, source_table.config.settings.upkeep.metadata_columns.deleted)
+    marker = stored_deleted_column(head, source_table.schema, source_table.config.settings.storage.metadata_columns.deleted)
     if not marker or source_table.config.settings.apply.deletes is Deletes.SOFT or request.replaces_table:
         return
     where = f"--pipeline {source_table.config.pipeline} --table {source_table.config.table}"
@@ -101,7 +101,7 @@ def replacing_schema(source_table: SourceTable, head: LakeHead | None) -> TableS
     if deletes is Deletes.HARD or head is None:
         return source_table.schema
     changes = compare_columns(
-        source_columns(head.columns, marker, (source_table.config.settings.upkeep.metadata_columns, head.own)), source_table.schema
+        source_columns(head.columns, marker, (source_table.config.settings.storage.metadata_columns, head.own)), source_table.schema
     )
     keys = (
         compare_keys(head.record.columns.keys, source_table.keys) + compare_rules(head.record.columns.key_rules, source_table.schema)

@@ -47,7 +47,7 @@ def stored_as(
     """
     settings = config.settings
     _check_settings(config)
-    if taken := [column.name for column in schema.columns if settings.upkeep.metadata_columns.is_own(column.name)]:
+    if taken := [column.name for column in schema.columns if settings.storage.metadata_columns.is_own(column.name)]:
         raise SourceTableError(
             f"Table {config.table} has a column {taken[0]!r} of its own.",
             why="cdc-ops adds a column of this name to the Delta table.",
@@ -59,7 +59,7 @@ def stored_as(
     check_truncates(config, schema, keys)
     sequence, ignores = _sequence(config, schema.extended(hidden)), settings.apply.deletes is Deletes.IGNORE
     if sequence is None:
-        return replace(LATEST, ignores_deletes=ignores, own=settings.upkeep.metadata_columns)
+        return replace(LATEST, ignores_deletes=ignores, own=settings.storage.metadata_columns)
     if settings.history.stored_as_scd_type == 2 and not keys:
         raise SourceTableError(
             f"Table {config.table} has no keys, so the lake cannot keep the versions of its rows.",
@@ -77,7 +77,7 @@ def stored_as(
         tombstone_retention=settings.order.tombstone_retention,
         ignores_deletes=ignores,
         nulls_ignored=nulls_ignored(config, schema, keys, sequence.read_columns),
-        own=settings.upkeep.metadata_columns,
+        own=settings.storage.metadata_columns,
     )
 
 

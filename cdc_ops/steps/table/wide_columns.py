@@ -42,7 +42,7 @@ def wide_from_the_start(config: TableConfig, schema: TableSchema) -> TableSchema
     Such are columns of `sequence_by`, whose type is that of the table's own column of order too, and all of a table whose properties
     switch Delta's type widening off.
     """
-    if any(name.lower() == _WIDENING and value.lower() == "false" for name, value in config.settings.upkeep.properties):
+    if any(name.lower() == _WIDENING and value.lower() == "false" for name, value in config.settings.storage.properties):
         return widened_schema(schema)
     return widened_schema(schema, order_names(config.settings.order.sequence_by, schema.names))
 
