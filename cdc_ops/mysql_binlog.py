@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from cdc_ops.core.binlog.events import MAGIC
 from cdc_ops.decode import is_available
 from cdc_ops.decode.program import Field, Program
 from cdc_ops.errors import RequestError
@@ -112,19 +115,17 @@ class BinlogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the changes of a range."""
         own: Range = partition.value
+        with mapped(own.file.name) as data:
+            columns = self._metadata.of_file(own.file, data, self._options.get("aftergtids", ""))
+            for changes in self._changes(own, data):
+                yield from columns.batches(changes)
+
+    def _changes(self, own: Range, data: npt.NDArray[np.uint8]) -> Iterator[Changes]:
         if self._is_exact():
-            yield from self._made(own, exact_changes(own.file, self._target, own.start, own.end))
-            return
+            return exact_changes(own.file, self._target, own.start, own.end)
         from cdc_ops.events.fast_binlog.changes import TableChanges
 
-        with mapped(own.file.name) as data:
-            changes = TableChanges(own.file.name, data, own.file.scan, self._target)
-            yield from self._made(own, changes.read(own.start, own.end))
-
-    def _made(self, own: Range, changes: Iterator[Changes]) -> Iterator[pa.RecordBatch]:
-        reading = self._metadata.of_file(own.file, self._options.get("aftergtids", ""))
-        for change in changes:
-            yield from reading.batches(change)
+        return TableChanges(own.file.name, data, own.file.scan, self._target).read(own.start, own.end)
 
     def _is_exact(self) -> bool:
         chosen = self._options.get("decoder", "auto")
@@ -148,7 +149,7 @@ def _cut(file: BinlogFile, *, split: int, first: tuple[str, int] | None, last: t
     end = min(file.scan.complete_to, _within(file, last, file.scan.complete_to))
     # The kernels need not know where transactions end; the reference decoder, which is given one range, does.
     slim = replace(file, scan=replace(file.scan, ends=()) if split else file.scan)
-    begin = max(start, 4)
+    begin = max(start, len(MAGIC))
     for border in file.scan.ends:
         if split and begin < border < end and border - begin >= split:
             yield Range(slim, begin, border)

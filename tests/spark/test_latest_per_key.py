@@ -14,7 +14,7 @@ from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader, is_of
-from cdc_ops.lake.history.event_fold import TIED, barrier, changes_per_key, latest_per_key, without_nulls
+from cdc_ops.lake.history.event_fold import barrier, changes_per_key, latest_per_key, without_nulls
 from cdc_ops.testing.folding import Batch, Change, Outcome, fold
 from tests.histories import COLUMNS, history_of
 from tests.lake_case import schema
@@ -46,7 +46,7 @@ def feed_of(spark: SparkSession, changes: list[Change]) -> DataFrame:
     return spark.createDataFrame(rows, FEED)
 
 
-def folded_in_spark(feed: DataFrame, *, partial: bool = True) -> Batch:
+def folded_in_spark(feed: DataFrame) -> Batch:
     outcomes = {
         tuple(row["key"]): Outcome(
             deleted=row["deleted"],
@@ -54,7 +54,7 @@ def folded_in_spark(feed: DataFrame, *, partial: bool = True) -> Batch:
             values={name: row["row"][name] for name in row["present"]},
             position=tuple(row["position"]),
         )
-        for row in latest_per_key(feed, SCHEMA, partial=partial).collect()
+        for row in latest_per_key(feed, SCHEMA).collect()
     }
     return Batch(truncated=barrier(feed).collect()[0]["position"] is not None, outcomes=outcomes)
 
@@ -75,16 +75,6 @@ def test_spark_folds_as_plain_python_does(spark: SparkSession) -> None:
         twice = [*changes, *random.choices(changes, k=len(changes) // 4)]
         random.shuffle(twice)
         assert folded_in_spark(feed_of(spark, twice)) == fold(changes)
-
-
-def test_where_each_update_speaks_of_all_columns_the_last_event_says_all(spark: SparkSession) -> None:
-    random = Random(20240302)
-    history = next(many for many in (history_of(random) for _ in range(100)) if len({one.op for one in many}) == len(EventOperation))
-    whole = [one for one in history if one.op is not EventOperation.UPDATE or len(one.values or {}) == len(COLUMNS)]
-    assert {one.op for one in whole} == set(EventOperation)
-    inserts = [replace(one, values={"id": one.key[0], "a": 7}) for one in whole if one.op is EventOperation.CREATE]
-    whole = [*inserts, *(one for one in whole if one.op is not EventOperation.CREATE)]  # an insert that leaves a column out says NULL
-    assert folded_in_spark(feed_of(spark, whole), partial=False) == fold(whole)
 
 
 def test_deletes_and_nulls_that_are_ignored_are_as_if_they_had_not_been_sent(spark: SparkSession) -> None:
@@ -112,24 +102,13 @@ def test_deletes_and_nulls_that_are_ignored_are_as_if_they_had_not_been_sent(spa
         assert row["whole"] or tuple(row["key"]) in named or len(row["present"]) == len(COLUMNS)
 
 
-def test_two_events_at_one_place_that_differ_are_told_and_duplicates_are_not(spark: SparkSession) -> None:
-    one = Change(op=EventOperation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
-    other = Change(op=EventOperation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 1})
-    last = Change(op=EventOperation.CREATE, position=(9, 0), key=(2,), values={"id": 2, "a": 5, "b": 5})
-    differs = Change(op=EventOperation.UPDATE, position=(1, 0), key=(2,), values={"id": 2, "a": 2})
-    assert latest_per_key(feed_of(spark, [one, one, other, last]), SCHEMA).where(TIED).isEmpty()
-    tied = latest_per_key(feed_of(spark, [one, one, other, last, differs]), SCHEMA).where(TIED)
-    assert [tuple(row["key"]) for row in tied.collect()] == [(2,)]
-
-
 def test_records_that_are_bad_are_left_out_of_the_batch(spark: SparkSession) -> None:
     good = Change(op=EventOperation.CREATE, position=(1, 0), key=(1,), values={"id": 1, "a": 1, "b": 1})
     newer = Change(op=EventOperation.UPDATE, position=(2, 0), key=(1,), values={"id": 1, "a": 2, "b": 2})
     alone = Change(op=EventOperation.CREATE, position=(3, 0), key=(2,), values={"id": 2, "a": 1, "b": 1})
     bad = feed_of(spark, [newer, alone]).withColumn("kind", F.lit(RecordKind.BAD.value))
     feed = feed_of(spark, [good]).unionByName(bad)
-    for partial in (True, False):
-        assert folded_in_spark(feed, partial=partial) == fold([good])
+    assert folded_in_spark(feed) == fold([good])
     assert [tuple(row["key"]) for row in changes_per_key(feed).collect()] == [(1,)]
 
 

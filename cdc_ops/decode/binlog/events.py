@@ -48,18 +48,16 @@ class Place(IntEnum):
     BASE = 2
     """The offset in the file at which the bytes begin; -1 = within a compressed transaction, where headers have no positions."""
     CHECKED = 3
-    """1 if events end with a checksum."""
-    VERIFIED = 4
-    """1 if it is to be verified."""
-    STATEMENT = 5
+    """1 if events end with a checksum, which is verified."""
+    STATEMENT = 4
     """The number of the statement: a table's number holds until its statement ends."""
-    GTID = 6
+    GTID = 5
     """Where the last event with a GTID begins in the bytes, -1 before the first."""
-    COUNT = 7
+    COUNT = 6
     """How many events are listed."""
-    POSITION = 8
+    POSITION = 7
     """Within a compressed transaction: the offset of its event in the file."""
-    INNER = 9
+    INNER = 8
     """Within a compressed transaction: the number of the event before, from 0."""
 
 
@@ -125,7 +123,7 @@ KNOWN_TABLES: Final = types.NamedTuple((*[INT64S] * 6, BYTES_OUT), KnownTables)
 """numba's type of `KnownTables`."""
 
 _OTHER, _PASS, _GTID, _TABLE, _ROWS, _ROWS_V2 = 0, 1, 2, 3, 4, 7
-_AT, _END, _BASE, _CHECKED, _VERIFIED, _STATEMENT, _GTID_AT, _COUNT, _POSITION, _INNER = range(10)
+_AT, _END, _BASE, _CHECKED, _STATEMENT, _GTID_AT, _COUNT, _POSITION, _INNER = range(9)
 _STOP_END, _STOP_FULL, _STOP_OTHER, _STOP_DAMAGED = 0, 1, 2, 3
 _ARTIFICIAL: Final = int(EventFlag.ARTIFICIAL)
 _HEADER: Final = int(HEADER_SIZE)
@@ -172,7 +170,7 @@ def event_size(data: Bytes, state: Int64s) -> int:
     has_position = state[_BASE] >= 0 and position != 0 and not u16(data, at + 17) & _ARTIFICIAL
     if has_position and position != (state[_BASE] + at + size) & 0xFFFFFFFF:
         return -1
-    if state[_CHECKED] and state[_VERIFIED] and crc32(data, at, at + size - _CHECKSUM) != u32(data, at + size - _CHECKSUM):
+    if state[_CHECKED] and crc32(data, at, at + size - _CHECKSUM) != u32(data, at + size - _CHECKSUM):
         return -1
     return size
 

@@ -24,27 +24,26 @@ from cdc_ops.decode.compiler import BYTES, INT64S, Bytes, Int64s, helper, kernel
 
 
 class ScanPlace(IntEnum):
-    """What stands where in the array of a walk's state, int64; changed in place. The first five are those of `events.Place`."""
+    """What stands where in the array of a walk's state, int64; changed in place. The first four are those of `events.Place`."""
 
     AT = 0
     END = 1
     BASE = 2
     CHECKED = 3
-    VERIFIED = 4
-    MARIADB = 5
+    MARIADB = 4
     """1 if GTIDs of MariaDB are plain, 0 if those of MySQL are."""
-    OPEN = 6
+    OPEN = 5
     """Where the transaction begins that is open, -1 = none is."""
-    BEGUN = 7
+    BEGUN = 6
     """1 if rows may follow in it."""
-    GTIDS = 8
+    GTIDS = 7
     """How many GTIDs are listed."""
-    ENDS = 9
+    ENDS = 8
     """How many ends are listed."""
-    FIRST_TIME = 10
+    FIRST_TIME = 9
     """Seconds since 1970 in UTC of the first event with a time; 0 = there is none yet."""
-    LAST_TIME = 11
-    SERVER = 12
+    LAST_TIME = 10
+    SERVER = 11
     """The first server that an event names, 0 = none yet."""
 
 
@@ -73,7 +72,7 @@ TRANSACTIONS: Final = types.NamedUniTuple(INT64S, 4, Transactions)
 """numba's type of `Transactions`."""
 
 _OTHER, _PASS, _ROWS, _XID, _QUERY, _MARIADB_GTID, _MYSQL_GTID, _ANONYMOUS = range(8)
-_AT, _END, _BASE, _CHECKED, _VERIFIED, _MARIADB, _OPEN, _BEGUN, _GTIDS, _ENDS, _FIRST_TIME, _LAST_TIME, _SERVER = range(13)
+_AT, _END, _BASE, _CHECKED, _MARIADB, _OPEN, _BEGUN, _GTIDS, _ENDS, _FIRST_TIME, _LAST_TIME, _SERVER = range(12)
 _STOP_END, _STOP_FULL, _STOP_OTHER, _STOP_DAMAGED = (int(stop) for stop in (Stop.END, Stop.FULL, Stop.OTHER, Stop.DAMAGED))
 _HEADER: Final = int(HEADER_SIZE)
 _CHECKSUM: Final = int(CHECKSUM_SIZE)

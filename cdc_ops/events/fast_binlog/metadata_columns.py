@@ -47,10 +47,10 @@ class Metadata:
 
     names: tuple[str, ...]
 
-    def of_file(self, file: BinlogFile, after: str) -> "FileColumns":
-        """Returns what makes record batches of a file's changes; `after` = GTIDs whose transactions are left out."""
+    def of_file(self, file: BinlogFile, data: npt.NDArray[np.uint8], after: str) -> "FileColumns":
+        """Returns what makes record batches of a file's changes; `data` = its bytes, `after` = GTIDs whose transactions are left out."""
         known = parse_gtids(after, mariadb=file.scan.description.is_mariadb) if after else None
-        return FileColumns(self.names, file, known)
+        return FileColumns(self.names, file, data, known)
 
 
 @dataclass(slots=True)
@@ -60,11 +60,13 @@ class FileColumns:
     Args:
         names: The columns, in their order.
         file: The file.
+        data: Its bytes, unpacked.
         after: Transactions that are left out.
     """
 
     names: tuple[str, ...]
     file: BinlogFile
+    data: npt.NDArray[np.uint8]
     after: GtidSet | None
     _gtids: dict[int, tuple[Gtid, int]] = field(default_factory=dict)
 
@@ -124,13 +126,10 @@ class FileColumns:
         return self._gtids[offset]
 
     def _event(self, offset: int) -> RawEvent:
-        from cdc_ops.events.fast_binlog.mapped_files import mapped
-
-        with mapped(self.file.name) as data:
-            size = int.from_bytes(data[offset + 9 : offset + 13].tobytes(), "little")
-            parts = iter((data[offset : offset + 19].tobytes(), data[offset + 19 : offset + size].tobytes(), b""))
-            stream = EventStream(self.file.name, lambda _: next(parts), start=offset, description=self.file.scan.description)
-            return next(iter(stream))
+        size = int.from_bytes(self.data[offset + 9 : offset + 13].tobytes(), "little")
+        parts = iter((self.data[offset : offset + 19].tobytes(), self.data[offset + 19 : offset + size].tobytes(), b""))
+        stream = EventStream(self.file.name, lambda _: next(parts), start=offset, description=self.file.scan.description)
+        return next(iter(stream))
 
     def _kept(self, changes: Changes) -> npt.NDArray[np.bool_] | None:
         if self.after is None:

@@ -65,7 +65,7 @@ class _Walk:
         self._listed = Transactions.empty(_AT_ONCE)
         self._state = np.zeros(len(ScanPlace), np.int64)
         self._state[ScanPlace.END] = data.size
-        self._state[[ScanPlace.CHECKED, ScanPlace.VERIFIED]] = checked
+        self._state[ScanPlace.CHECKED] = checked
 
     def from_(self, start: int, scan: TransactionScan, *, is_mariadb: bool) -> PlainEvents | None:
         """Follows the events from an offset on; returns what they did, None if the first one is not plain."""

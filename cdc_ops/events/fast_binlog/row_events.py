@@ -89,7 +89,7 @@ class RowEventWalk:
         """
         state = np.zeros(PLACES, np.int64)
         state[Place.AT], state[Place.END] = min(self._behind_description(start), end), end
-        state[Place.CHECKED] = state[Place.VERIFIED] = self._description.checksummed
+        state[Place.CHECKED] = self._description.checksummed
         state[Place.GTID] = -1
         yield from self._walk(_Walked(self._data, state, False))
         yield from self._full(state)

@@ -6,6 +6,7 @@ bytes --kernels, table by table (`fast_binlog`)--> changes, and the places of th
 """
 
 import hashlib
+import io
 from collections.abc import Sequence
 from typing import IO, Final, cast
 
@@ -51,7 +52,9 @@ def scan_binlog(form: Format, tasks: Sequence[TableTask], files: Sequence[FileTa
         from cdc_ops.events.scan.fast_binlog import scan_by_kernels  # numba takes a while to load
 
         return scan_by_kernels(form, tables, path, open_file)
-    binlog = BinlogFile.open(path, open_file)
+    with open_file() as raw:
+        content = raw.read()  # once: a store would be asked several times, and may answer with another file
+    binlog = BinlogFile.open(path, lambda: io.BytesIO(content))
     read_left(form, binlog, [LeftRows(table) for table in tables])
     return binlog_facts(binlog, tables)
 

@@ -24,7 +24,6 @@ from cdc_ops.core.schema.tables import Column, TableSchema
 
 DELETED: Final = "deleted"
 WHOLE: Final = "whole"
-TIED: Final = "tied"
 _LOW: Final = 10**18
 _BUCKET: Final = "__bucket"
 
@@ -38,9 +37,7 @@ def barrier(feed: DataFrame) -> DataFrame:
     return feed.where(truncates).agg(F.max("position").alias("position"))
 
 
-def latest_per_key(
-    feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True, nulls: bool = True, partial: bool = True
-) -> DataFrame:
+def latest_per_key(feed: DataFrame, schema: TableSchema, *, truncated: bool = True, deletes: bool = True, nulls: bool = True) -> DataFrame:
     """Folds the changes of a feed per key, in the order of `position`.
 
     `bad` records are left out: a caller that goes on has written them to quarantine before. The result does not depend on the order of
@@ -52,7 +49,6 @@ def latest_per_key(
         truncated: False if the feed is known to have no TRUNCATE. The search for one reads the whole feed once more.
         deletes: False to ignore deletes and TRUNCATEs; an update that changes a key is then only an insert of the new key.
         nulls: False if the feed comes from `without_nulls`.
-        partial: False if each update of the feed is known to have all columns: then only the last event of a key is read.
 
     Returns:
         One row per key:
@@ -62,27 +58,21 @@ def latest_per_key(
             row       struct   the columns; NULL where not `present`
             present   array    the columns for which the batch has a value
             position  struct   of the last event
-            tied      boolean  two different events have the same position; see `refuse_ties`
     """
-    names = [column.name for column in schema.columns]
     every = all_names(schema.columns)
     changes = _expanded(feed, deletes=deletes, every=every)
     if truncated and deletes:
         changes = _after_barrier(changes, feed)
     whole = F.col("event.op").isin(*WHOLE_ROW, EventOperation.DELETE)
     once = _once(changes).groupBy(_BUCKET, "key")
-    common = [F.max("position").alias("position"), F.bool_or(whole).alias(WHOLE), F.bool_or(TIED).alias(TIED)]
+    common = [F.max("position").alias("position"), F.bool_or(whole).alias(WHOLE)]
     if not nulls:
         common.append(F.bool_or(F.array_contains("event.present", REST_IS_NULL)).alias("rest"))
-    if partial:
-        folded, values, present = _last_values(once, common, whole, schema)
-    else:
-        folded = once.agg(F.max_by(F.col("event"), F.col("position")).alias("event"), *common)
-        folded, values, present = folded.withColumn("op", F.col("event.op")), _values_of_event(names), F.coalesce("event.present", every)
+    folded, values, present = _last_values(once, common, whole, schema)
     if not nulls:
         present = F.when(F.col("rest") & ~F.col(WHOLE), F.array_append(present, REST_IS_NULL)).otherwise(present)
     deleted = (F.col("op") == EventOperation.DELETE).alias(DELETED)
-    return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position", TIED)
+    return folded.select("key", deleted, WHOLE, F.struct(*values).alias("row"), present.alias("present"), "position")
 
 
 def changes_per_key(feed: DataFrame, *, deletes: bool = True) -> DataFrame:
@@ -105,7 +95,6 @@ def changes_per_key(feed: DataFrame, *, deletes: bool = True) -> DataFrame:
         F.col("event.image").alias("row"),
         F.col("event.present").alias("present"),
         "position",
-        TIED,
     )
 
 
@@ -158,16 +147,13 @@ def place_of(rows: DataFrame, without: Iterable[str] = ()) -> Expr:
 
 
 def _once(changes: DataFrame) -> DataFrame:
-    """Returns one row per key and position: duplicates are dropped, and `tied` marks two different events at one position.
+    """Returns one row per key and position: duplicates are dropped. Of two different events at one position always the same is taken.
 
     Rows are sorted by a hash of the key first, because Spark compares numbers faster than structs.
     """
     content = F.xxhash64("op", "image", "present")
     placed = changes.repartition(F.col("key")).select("*", content.alias("content"), F.xxhash64("key").alias(_BUCKET))
-    return placed.groupBy(_BUCKET, "key", "position").agg(
-        F.max_by(F.struct("op", "image", "present"), F.col("content")).alias("event"),
-        (F.min("content") != F.max("content")).alias(TIED),
-    )
+    return placed.groupBy(_BUCKET, "key", "position").agg(F.max_by(F.struct("op", "image", "present"), F.col("content")).alias("event"))
 
 
 def _expanded(feed: DataFrame, *, deletes: bool, every: Expr | None = None) -> DataFrame:
@@ -216,11 +202,6 @@ def _last_value(name: str, whole: Expr) -> Expr:
     has = _names(F.col("event"), name)
     said = F.struct(has.alias("present"), F.when(has, F.col("event.image")[name]).alias("value"))
     return F.max_by(said, F.when(has | whole, F.col("position")))
-
-
-def _values_of_event(names: Iterable[str]) -> list[Expr]:
-    event = F.col("event")
-    return [F.when(_names(event, name), event["image"][name]).alias(name) for name in names]
 
 
 def _names(event: Expr, name: str) -> Expr:

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import and_
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.schema.tables import Column as TableColumn
@@ -54,3 +54,9 @@ def stored_value(column: TableColumn, value: Column) -> Column:
 def is_true(condition: str) -> Column:
     """Returns a condition as a column that is never NULL; a condition that is NULL is not true, and "" is true of no row."""
     return F.coalesce(F.expr(condition), F.lit(False)) if condition else F.lit(False)
+
+
+def leave_out(events: DataFrame, condition: str) -> DataFrame:
+    """Leaves out events whose `after` meets a condition, as of `apply_as_deletes`; columns that an event does not have are NULL in it."""
+    whole = F.struct(*(F.col(name) for name in events.columns)).alias("__cdc_event")
+    return events.select(whole, "after.*").where(~is_true(condition)).select("__cdc_event.*")

@@ -9,8 +9,14 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 _TYPES: Final = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+
+
+def no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
+    """Returns a DataFrame without a row; `columns` = types by names."""
+    return spark.range(0).select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
 
 
 def local_rows(spark: SparkSession, rows: Iterable[Sequence[object]], columns: Mapping[str, str]) -> DataFrame:

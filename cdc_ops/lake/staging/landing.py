@@ -24,6 +24,7 @@ from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import LandedRowsLostError
 from cdc_ops.lake.file_io import open_filesystem
+from cdc_ops.lake.spark.local_rows import no_rows
 from cdc_ops.lake.spark.session import pinned
 from cdc_ops.lake.staging.manifests import find_damage, landed_files, write_manifest
 from cdc_ops.lake.staging.null_counts import count_marks, is_mark
@@ -106,9 +107,9 @@ def read_landed(spark: SparkSession, operation: Operation, manifest: Manifest) -
         damage = "their columns differ from the plan"
     if damage:
         raise _lost(operation, damage)
-    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in operation.read_schema.columns)
     if not manifest.landed.files:  # a store has no folder without files
-        return spark.createDataFrame([], columns)
+        return no_rows(spark, {column.name: column.delta_type for column in operation.read_schema.columns})
+    columns = ", ".join(f"{quoted(column.name)} {column.delta_type}" for column in operation.read_schema.columns)
     rows = pinned(spark.read.schema(columns).parquet(landing_folder(operation, manifest.attempt)))
     listed = len(rows.inputFiles())  # Spark lists them itself: what vanishes after that fails the read, and is not left out of it
     if listed != manifest.landed.files:

@@ -8,34 +8,25 @@ from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.lake.history.event_fold import DELETED, WHOLE, changes_per_key, latest_per_key, without_nulls
-from cdc_ops.lake.spark.expressions import is_true, stored_value
+from cdc_ops.lake.spark.expressions import leave_out, stored_value
 
 
-def fold_events(feed: DataFrame, operation: Operation, *, truncated: bool, partial: bool = True) -> DataFrame:
+def fold_events(feed: DataFrame, operation: Operation, *, truncated: bool) -> DataFrame:
     """Returns what a table wants of a feed: the last state of each key, or each change of it for a table that keeps versions.
 
     Args:
         feed: The landed feed.
         operation: The operation.
         truncated: False if the feed is known to have no TRUNCATE.
-        partial: False if each update of it is known to speak of all columns.
     """
     deletes = not operation.apply.stored_as.ignores_deletes
     if operation.apply.delete_where and not deletes:
-        feed = _without_deleted(feed, operation.apply.delete_where)
+        feed = leave_out(feed, operation.apply.delete_where)
     if nulls := operation.apply.stored_as.nulls_ignored:
         feed = without_nulls(feed, operation.full_schema, nulls)
     if operation.apply.stored_as.keeps_versions:
         return changes_per_key(feed, deletes=deletes)
-    return latest_per_key(
-        feed, operation.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls, partial=partial or bool(nulls)
-    )
-
-
-def _without_deleted(feed: DataFrame, condition: str) -> DataFrame:
-    """Leaves out the events of which a table's `apply_as_deletes` is true; columns that an event does not speak of are NULL in it."""
-    whole = F.struct(*(F.col(name) for name in feed.columns)).alias("__cdc_event")
-    return feed.select(whole, "after.*").where(~is_true(condition)).select("__cdc_event.*")
+    return latest_per_key(feed, operation.full_schema, truncated=truncated, deletes=deletes, nulls=not nulls)
 
 
 def landed_rows(latest: DataFrame, operation: Operation, place: Column) -> DataFrame:

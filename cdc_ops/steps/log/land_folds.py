@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.events.format_spec import RecordKind
@@ -26,7 +25,7 @@ from cdc_ops.events.scan.facts import Part
 from cdc_ops.lake.data_files.task_files import codec_of
 from cdc_ops.lake.data_files.writer import DataFile, write_data_file
 from cdc_ops.lake.file_io import make_folder, open_filesystem
-from cdc_ops.lake.spark.expressions import is_true
+from cdc_ops.lake.spark.expressions import leave_out
 from cdc_ops.lake.spark.session import pinned
 from cdc_ops.lake.staging.landing import declare_landed, landing_folder
 from cdc_ops.lake.staging.shared_folder import check_written
@@ -198,9 +197,7 @@ def _without_deleted(spark: SparkSession, scanned: ScannedTable, parts: Sequence
     All rows of a key are in one partition.
     """
     changes = pinned(spark.read.parquet(*(f"{scanned.task.changes}/{part.name}" for part in parts)))
-    whole = F.struct(*(F.col(name) for name in changes.columns)).alias("__cdc_event")
-    kept = changes.select(whole, "after.*").where(~is_true(condition)).select("__cdc_event.*")
-    return kept.repartition(scanned.task.buckets, "key")
+    return leave_out(changes, condition).repartition(scanned.task.buckets, "key")
 
 
 def land_buckets(batches: Iterator[pa.RecordBatch], task: FoldTask) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 from typing import Final
 
 import pyarrow as pa
@@ -33,13 +33,12 @@ def split(spark: SparkSession, task: TableTask, files: Sequence[FileTasks]) -> l
     large = [one for one in files if _is_large(one, task)]
     if not large:
         return list(files)
-    parts = [replace(one, start=part.start, stop=part.stop) for one in large for part in ranges(one.path, one.size, _LARGE)]
-    counts = _counted(spark, task, parts)
-    found = [one for one in files if one not in large]
-    for one in large:
-        mine = [(part, counts[number]) for number, part in enumerate(parts) if part.path == one.path]
-        firsts = accumulate((lines for _, lines in mine[:-1]), initial=0)
-        found += [replace(part, first_line=first) for (part, _), first in zip(mine, firsts, strict=True)]
+    cut = {one.path: [replace(one, start=part.start, stop=part.stop) for part in ranges(one.path, one.size, _LARGE)] for one in large}
+    lines = iter(_counted(spark, task, list(chain.from_iterable(cut.values()))))
+    found = [one for one in files if one.path not in cut]
+    for parts in cut.values():
+        *firsts, _ = accumulate(islice(lines, len(parts)), initial=0)
+        found += [replace(part, first_line=first) for part, first in zip(parts, firsts, strict=True)]
     return found
 
 
@@ -47,11 +46,13 @@ def _is_large(file: FileTasks, task: TableTask) -> bool:
     return file.size > 2 * _LARGE and spec_of(task.format).files.container is Container.LINES and not is_compressed(file.path)
 
 
-def _counted(spark: SparkSession, task: TableTask, parts: Sequence[FileTasks]) -> dict[int, int]:
+def _counted(spark: SparkSession, task: TableTask, parts: Sequence[FileTasks]) -> list[int]:
+    """Returns the lines of each part."""
     texts = [(f"{number} {json_codec.dumps(part)}",) for number, part in enumerate(parts)]
     rows = local_rows(spark, texts, {"part": "string"}).repartition(len(parts))
     counted = rows.mapInArrow(partial(_count_lines, task=task), "part bigint, lines bigint").collect()
-    return {row["part"]: row["lines"] for row in counted}
+    lines = {row["part"]: row["lines"] for row in counted}
+    return [lines[number] for number in range(len(parts))]
 
 
 def _count_lines(batches: Iterator[pa.RecordBatch], task: TableTask) -> Iterator[pa.RecordBatch]:

@@ -179,7 +179,10 @@ def scan_tables(
     if untold := [file.path for files in by_path.values() for file in files if (file.table, file.path) not in told]:
         raise RuntimeError(f"No task says what {untold[0]} holds. Nothing was applied; the next try reads it again.")
     check_sequence(facts.binlog for facts in {one.path: one for one in found}.values() if facts.binlog is not None)
-    scanned = [ScannedTable(task=task, facts={one.path: one for one in found if one.table == number}) for number, task in enumerate(tasks)]
+    facts: list[dict[str, FileFacts]] = [{} for _ in tasks]
+    for one in found:
+        facts[one.table][one.path] = one
+    scanned = [ScannedTable(task=task, facts=of_table) for task, of_table in zip(tasks, facts, strict=True)]
     for table in scanned:
         _check_seen(table)
     return scanned

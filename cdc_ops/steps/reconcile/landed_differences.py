@@ -18,6 +18,7 @@ from cdc_ops.lake.diff.changes import DELETED, Changes, find_changes, same_rows
 from cdc_ops.lake.diff.checksums import scope_condition
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.expressions import is_true
+from cdc_ops.lake.spark.local_rows import no_rows
 from cdc_ops.lake.staging.landing import read_landed
 from cdc_ops.steps.reconcile.land_differences import stored_rows
 from cdc_ops.steps.reporting.stopwatch import measured
@@ -99,8 +100,6 @@ def _whole_table(batch: Batch, stored: DataFrame, guard: Callable[[int, int, Ite
 
 def _no_rows(request: BatchRequest) -> Batch:
     """Returns a batch without a row: its commit carries the operation's number and state."""
-    columns = request.operation.full_schema.columns
-    nothing = (F.lit(None).cast(column.delta_type).alias(column.name) for column in columns)
-    empty = request.spark.range(0).select(*nothing)
+    empty = no_rows(request.spark, {column.name: column.delta_type for column in request.operation.full_schema.columns})
     plan = replace(request.plan, prune=(), deleted_flag="")
     return replace(request.batch_of(marked_rows(empty, request.operation)), plan=plan)
