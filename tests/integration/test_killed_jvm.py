@@ -116,7 +116,7 @@ def test_a_jvm_killed_in_upkeep_costs_no_row_and_the_next_run_does_the_upkeep(wo
     code, output, told = killed(world, variables, upkeep_is_at_work)
     report = json.loads(output)["shop"]
     assert (code, [line["status"] for line in report["tables"]], report["failures"]) == (0, ["committed"], []), output + told
-    assert [text for text in report["warnings"] if "orders: The upkeep failed and stays due" in text], report["warnings"]
+    assert [text for text in report["warnings"] if "orders: The maintenance failed and stays due" in text], report["warnings"]
     assert upkeep(world) is None
     assert world.lake("orders") == world.source("orders")
 

@@ -58,7 +58,7 @@ def test_a_snapshot_killed_at_60_percent_reads_at_most_one_chunk_again(world: Wo
     assert command.returncode == TRY_AGAIN, output
     assert "the JVM of Spark has died" in output
     after_the_death = output.rpartition("the JVM of Spark has died")[2]
-    assert "orders: maintenance (" in after_the_death, "the upkeep of the parts needs another JVM, and gets it"
+    assert "orders: maintenance (" in after_the_death, "the maintenance of the parts needs another JVM, and gets it"
     done = committed(world)
     assert KILL_AFTER <= done < CHUNKS
     assert not world.run().failures

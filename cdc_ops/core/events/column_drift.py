@@ -87,9 +87,9 @@ class ColumnDrift:
         if not self.lacking:
             return ""
         named = ", ".join(map(repr, self.lacking))
-        strange = ", ".join(map(repr, self.unmapped))
+        unknown = ", ".join(map(repr, self.unmapped))
         has = "the pipeline file declares" if self.declared else "the source has"
-        others = f". They have {strange}, which the table lacks: if a column was renamed, set 'renamed'" if strange else ""
+        others = f". They have {unknown}, which the table lacks: if a column was renamed, set 'renamed'" if unknown else ""
         return (
             f"{self.rows:,} events of new rows lack columns that {has}: {named} is NULL in these rows; the events are older"
             f" than the column, or the tool does not write it{others}"

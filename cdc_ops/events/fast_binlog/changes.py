@@ -105,8 +105,8 @@ class TableChanges:
         short = np.zeros(chosen.size, np.uint8)
         find_short(listed.data, listed.events, chosen, layout, short)
         asked = {field.name for field in self._fields}
-        strange = [slot for slot, one in enumerate(self._columns) if not {column.name for column in one.columns} <= asked]
-        is_left = (short != 0) | np.isin(listed.events.slot[chosen], strange)
+        unasked = [slot for slot, one in enumerate(self._columns) if not {column.name for column in one.columns} <= asked]
+        is_left = (short != 0) | np.isin(listed.events.slot[chosen], unasked)
         for event in chosen[is_left].tolist():
             left.events[_number(listed, event)] = 0
         return np.ascontiguousarray(chosen[~is_left])

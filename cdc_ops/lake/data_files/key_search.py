@@ -114,8 +114,8 @@ def find_rows(spark: SparkSession, search: KeySearch, files: Sequence[Mapping[st
         NotSearchedError: a file cannot be read so.
     """
     names = [str(file["path"]) for file in files]
-    if strange := next((name for name in names if "://" in name or name.startswith("/") or name.startswith("file:")), ""):
-        raise NotSearchedError(f"{strange} does not lie in the table's folder")
+    if outside := next((name for name in names if "://" in name or name.startswith("/") or name.startswith("file:")), ""):
+        raise NotSearchedError(f"{outside} does not lie in the table's folder")
     tasks = min(spark.sparkContext.defaultParallelism, len(names))
     if not tasks:
         return []

@@ -80,8 +80,8 @@ def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacem
         return None
     columns, codec = now.state.columns(), codec_of(spark)
     keys = _key_columns(batch.plan.keys, columns)
-    strange = [kind for _, kind in columns if kind not in _PLAIN and not kind.startswith("decimal(")]
-    if keys is None or strange or codec is None or now.state.property(_STATISTICS).lower() == "false" or why_not_plain(now.state):
+    unsupported = [kind for _, kind in columns if kind not in _PLAIN and not kind.startswith("decimal(")]
+    if keys is None or unsupported or codec is None or now.state.property(_STATISTICS).lower() == "false" or why_not_plain(now.state):
         return None
     return Replacement(rows=batch.rows, keys=keys, columns=columns, version=now.version, codec=codec)
 
