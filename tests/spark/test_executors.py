@@ -1,4 +1,4 @@
-"""Why executors cannot read change events is said in the words of what failed there."""
+"""Why executors cannot read change events, or rows natively, is said in the words of what failed there."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.steps.log import executors
+from cdc_ops.steps.query.native_rows import why_not_native
 
 
 def test_executors_with_what_it_takes_can(spark: SparkSession) -> None:
@@ -35,3 +36,8 @@ def test_executors_with_another_version_are_told_by_both(spark: SparkSession, mo
     theirs = cdc_ops.__version__
     monkeypatch.setattr(cdc_ops, "__version__", "9.9.9")
     assert executors._asked(spark) == f"of Spark's executors: their cdc-ops is {theirs}, this one is 9.9.9"
+
+
+def test_why_rows_cannot_be_read_natively_is_said_in_the_same_words(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/nowhere/python3")
+    assert why_not_native(spark, "mysql://nobody@127.0.0.1/x").startswith('java.io.IOException: Cannot run program "/nowhere/python3"')

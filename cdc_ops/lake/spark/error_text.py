@@ -1,8 +1,13 @@
 """The whole text of an error of Spark's: what failed often stands some causes deeper than what Spark says."""
 
 import re
+from typing import Final
 
 from cdc_ops.errors import EnvironmentSetupError
+
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)")
+_LOST_TASK: Final = re.compile(r"Lost task [^\n]*?\(TID \d+\) \([^)\n]*\): (.*)")
+_MOST: Final = 300
 
 
 def error_text(error: BaseException | None) -> str:
@@ -15,6 +20,15 @@ def error_text(error: BaseException | None) -> str:
         parts.append(f"{error} {getattr(error, '_stackTrace', '')} {getattr(error, '_stacktrace', '') or ''} ")
         error = getattr(error, "_cause", None) or error.__cause__
     return "".join(parts)
+
+
+def failure_of_task(error: BaseException) -> str:
+    """Returns in one line what a task failed with: the end of its traceback, or what Spark says of the task, which stands far behind."""
+    text = str(error)
+    if found := _TRACEBACK.search(text) or _LOST_TASK.search(text):
+        return found[1].strip()[:_MOST]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:_MOST]
 
 
 def unknown_store(what: str, error: BaseException, *, data: str, then: str = "") -> EnvironmentSetupError | None:

@@ -1,6 +1,5 @@
 """Whether Spark's executors can read change events: their Python has the same cdc-ops, and what it needs. Runs in Spark."""
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -9,14 +8,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import cdc_ops
+from cdc_ops.lake.spark.error_text import failure_of_task
 from cdc_ops.lake.spark.session import sibling_session
 from cdc_ops.lake.staging.shared_folder import has_remote_executors
 
 _TASKS: Final = 8
 """With more tasks than executors, each of a small cluster is asked; what one of a large cluster lacks, its scan tells."""
-
-_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)")
-_LOST_TASK: Final = re.compile(r"Lost task [^\n]*?\(TID \d+\) \([^)\n]*\): (.*)")
 
 _found: Final[dict[str, str]] = {}
 _one_asks: Final = threading.Lock()
@@ -40,7 +37,7 @@ def _asked(spark: SparkSession) -> str:
     try:
         answers = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(_question(cdc_ops.__version__), "answer string").collect()
     except Exception as error:  # whatever it is, executors without Python fail in many ways
-        return f"of Spark's executors: {_cause(error)}"
+        return f"of Spark's executors: {failure_of_task(error)}"
     return next((f"of Spark's executors: {row['answer']}" for row in answers if row["answer"]), "")
 
 
@@ -62,12 +59,3 @@ def _question(version: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
             yield pyarrow.record_batch({"answer": pyarrow.array([said], pyarrow.string())})
 
     return answers
-
-
-def _cause(error: Exception) -> str:
-    """Returns what an executor failed with: the last line of its traceback, or what Spark says of the task; Spark says that far behind."""
-    text = str(error)
-    if found := _TRACEBACK.search(text) or _LOST_TASK.search(text):
-        return found[1][:300]
-    lines = [line for line in text.splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300]

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.errors import CdcError, UnforeseenJobError, from_payload
+from cdc_ops.lake.spark.error_text import failure_of_task
 from cdc_ops.sources.base import NativeColumn, NativeRead
 from cdc_ops.steps.query.logins import Token, exchange, issue
 from cdc_ops.steps.query.pulse import counted, pulse_folder
@@ -111,5 +112,4 @@ def why_not_native(spark: SparkSession, url: str) -> str:
         [row] = spark.range(0, 1, 1, 1).mapInArrow(_Trial(token=issue(url)), "why string").collect()
         return str(row["why"])
     except Exception as error:  # whatever keeps Python from working there: JDBC does without
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return (lines[-1] if lines else type(error).__name__)[:300]
+        return failure_of_task(error)
