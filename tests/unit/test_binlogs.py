@@ -85,7 +85,7 @@ EXPECTED = [
 def test_a_file_says_what_it_holds_and_what_stands_before_and_after_it() -> None:
     scan = opened(DATA).scan
     assert rows(DATA) == EXPECTED
-    assert (str(scan.gtids_before), str(scan.gtids_after), scan.next_name, scan.end) == ("0-1-6", "0-1-9", "binlog.000002", FileEnd.ROTATE)
+    assert (str(scan.gtids.before), str(scan.gtids.after), scan.next_name, scan.end) == ("0-1-6", "0-1-9", "binlog.000002", FileEnd.ROTATE)
     assert scan.complete_to == scan.size == len(DATA)
     assert len(scan.ends) == 3
     begin = read_begin("f", io.BytesIO(DATA).read)
@@ -130,7 +130,7 @@ def test_a_file_that_mariadb_has_encrypted_and_sent_decrypted_is_read(flags: int
     wanted = target("shop.items", {"id": "decimal(20,0)", "name": "string"})
     assert [row["id"] for row in fast(opened(data), data, wanted)["rows"]] == [1]
     assert fast(opened(data), data, wanted) == exact(opened(data), wanted)
-    assert str(scan_content("f", np.frombuffer(data, np.uint8)).gtids_after) == str(opened(data).scan.gtids_after) == "0-1-7"
+    assert str(scan_content("f", np.frombuffer(data, np.uint8)).gtids.after) == str(opened(data).scan.gtids.after) == "0-1-7"
     assert str(read_begin("f", io.BytesIO(data).read).gtids) == "0-1-6"
     writer = BinlogWriter()
     writer.event(EventType.MARIADB_START_ENCRYPTION, bytes(17), flags=flags)

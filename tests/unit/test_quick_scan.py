@@ -166,7 +166,7 @@ def test_more_transactions_than_are_listed_at_once_and_what_kernels_take_of_them
         data = bytes(file_of(events, mariadb=mariadb, checksums=True, closed=True).data)
         expected = assert_same(data)
         assert isinstance(expected, dict)
-        assert str(expected["gtids_after"]) == ("0-1-100,1-1-0" if mariadb else "00010203-0405-0607-0809-0a0b0c0d0e0f:1-100")
+        assert str(expected["gtids"].after) == ("0-1-100,1-1-0" if mariadb else "00010203-0405-0607-0809-0a0b0c0d0e0f:1-100")
 
         def count(scan: TransactionScan, event: file_scan.RawEvent, own: bool = mariadb) -> None:
             stepped[own] += 1

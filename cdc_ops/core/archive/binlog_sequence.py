@@ -32,7 +32,7 @@ def facts_of(path: str, scan: FileScan, undecided: Iterable[UnfollowedChange] = 
         scan: What it holds.
         undecided: Its distributed transactions that another file decides, with their tables.
     """
-    before, after = (text_of_gtids(scan.server_id, gtids) for gtids in (scan.gtids_before, scan.gtids_after))
+    before, after = (text_of_gtids(scan.server_id, gtids) for gtids in (scan.gtids.before, scan.gtids.after))
     return BinlogFacts(
         path=path,
         size=scan.size,
@@ -42,10 +42,10 @@ def facts_of(path: str, scan: FileScan, undecided: Iterable[UnfollowedChange] = 
         before=before,
         after=after,
         transactions=len(scan.ends),
-        numbered=scan.gtids_after is not None and (isinstance(scan.gtids_after, MariaDbGtids) or 0 < len(scan.ends) <= scan.numbered),
+        numbered=scan.gtids.after is not None and (isinstance(scan.gtids.after, MariaDbGtids) or 0 < len(scan.ends) <= scan.gtids.numbered),
         server_id=scan.server_id,
-        begun=scan.begun,
-        closed=scan.last_time,
+        begun=scan.times.begun,
+        closed=scan.times.last,
         started=bool(scan.description.created),
         unfollowed=(*scan.unfollowed, *undecided),
     )

@@ -46,44 +46,66 @@ _LOADED: Final = frozenset({EventType.BEGIN_LOAD_QUERY, EventType.APPEND_BLOCK, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileGtids:
+    """The transactions of a binlog and of those before it, by their GTIDs.
+
+    Args:
+        before: Those of earlier files, as its begin lists them; None = the server lists none.
+        after: Those, and the transactions of this file; None = the server lists none.
+        numbered: How many transactions of this file have a GTID.
+    """
+
+    before: GtidSet | None
+    after: GtidSet | None
+    numbered: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTimes:
+    """When a binlog was written, by the server's clock: seconds since 1970 in UTC.
+
+    Args:
+        first: Of the first event with a time; 0 = there is none.
+        last: Of the last one.
+        begun: When the file was begun.
+    """
+
+    first: int
+    last: int
+    begun: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileScan:
     """What a binlog holds.
 
     Args:
         description: What it says of its format and its server.
         server_id: The server that wrote it.
-        gtids_before: The transactions of earlier files, as its begin lists them; None = the server lists none.
-        gtids_after: Those, and the transactions of this file; None = the server lists none.
+        gtids: Its transactions, and those before it.
+        times: When it was written.
         size: Length of what was read; the offset behind the last event.
         complete_to: The offset behind the last whole transaction, or behind the last event if none is open.
         end: How it ends.
         next_name: The name of the next file, if it ends with ROTATE.
         dropped: Begin and end of what was rolled back: transactions, and what stands behind a savepoint.
         ends: The end of each transaction, in their order.
-        first_time: Seconds since 1970 in UTC of the first event with a time; 0 = there is none.
-        last_time: Of the last one.
         may_define: True if it has statements that define tables, or compressed transactions, which may have some.
-        begun: Seconds since 1970 in UTC at which the file was begun.
-        numbered: How many transactions have a GTID.
         unfollowed: Changes as statements.
         undecided: Begin and end of distributed transactions that are prepared here and decided in a later file; they are among `dropped`.
     """
 
     description: FormatDescription
     server_id: int
-    gtids_before: GtidSet | None
-    gtids_after: GtidSet | None
+    gtids: FileGtids
+    times: FileTimes
     size: int
     complete_to: int
     end: FileEnd
     next_name: str
     dropped: tuple[tuple[int, int], ...]
     ends: Sequence[int]
-    first_time: int
-    last_time: int
     may_define: bool = True
-    begun: int = 0
-    numbered: int = 0
     unfollowed: tuple[UnfollowedChange, ...] = ()
     undecided: tuple[tuple[int, int], ...] = ()
 
@@ -230,22 +252,19 @@ class TransactionScan:
         state, end = self.state, self._stream.ended
         undecided = tuple(sorted(state.prepared.values()))
         is_closed = end is not FileEnd.NONE
+        first, last = state.times or (0, 0)
         return FileScan(
             description=self._stream.description,
             server_id=state.server_id,
-            gtids_before=state.gtids_before,
-            gtids_after=state.gtids_after,
+            gtids=FileGtids(before=state.gtids_before, after=state.gtids_after, numbered=state.numbered),
+            times=FileTimes(first=first, last=last, begun=state.begun),
             size=self._stream.offset,
             complete_to=state.complete_to if is_closed else min([state.complete_to, *(start for start, _ in undecided)]),
             end=end,
             next_name=state.next_name,
             dropped=tuple(sorted((*state.dropped, *undecided))),
             ends=state.ends,
-            first_time=state.times[0] if state.times else 0,
-            last_time=state.times[1] if state.times else 0,
             may_define=state.may_define,
-            begun=state.begun,
-            numbered=state.numbered,
             unfollowed=tuple(state.unfollowed.changes),
             undecided=undecided if is_closed else (),
         )
