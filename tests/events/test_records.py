@@ -3,13 +3,13 @@
 import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
-from cdc_ops.core.schema.mysql_types import mysql_mapping
-from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.events.change import ChangeBatch
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import NOT_JSON, NOT_UTF8, Record
 from cdc_ops.events.registry import format_names, open_format
 from cdc_ops.events.table import TableReader, is_of
+from tests.unit.test_events import schema
 
 BEHIND = (" garbage", "{}", ' {"op": "d"}', "}", "]", ",", ',{"op": "d"}', "] x", "]} x", "]}", "\x00", " // x", ',"x":1')
 PLACE = '"source": {"db": "shop", "table": "orders", "file": "b.000001", "pos": 4}'
@@ -21,18 +21,6 @@ CHOSEN = FormatOptions(
         "converter.replace.null.with.default": "false",
     },
 )
-
-
-def schema(*declared: str) -> TableSchema:
-    """A table with a key and columns c0, c1, ..."""
-    columns = []
-    for name, kind in (("id", "int"), *((f"c{index}", kind) for index, kind in enumerate(declared))):
-        mapping = mysql_mapping(kind)
-        assert mapping is not None
-        columns.append(
-            Column(name=name, source_type=kind, delta_type=mapping.delta_type, nullable=True, expression=name, lossy=mapping.lossy)
-        )
-    return TableSchema(table=TableName(schema="shop", name="orders"), columns=tuple(columns), primary_key=("id",))
 
 
 def read(table: TableSchema, keys: tuple[str, ...], *texts: str, before: bool = True) -> ChangeBatch:

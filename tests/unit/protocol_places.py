@@ -200,7 +200,7 @@ class Lake:
         return self.txns.get(self.app_id(operation.generation), 0) >= operation.op_seq and Mechanism.TXN_CHECK not in self.off
 
     def seal(self, given_up: tuple[Operation, ...]) -> None:
-        """Takes the number of the last operation that was given up, without rows, as `lake.merge.fence` does."""
+        """Takes the number of the last operation that was given up, without rows, as `lake.table.fence` does."""
         head = self.head()
         if given_up and head is not None and head.record is not None and not self.has(given_up[-1]):
             last = given_up[-1]

@@ -27,6 +27,8 @@ DECISIONS = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NAMED_TEST = re.compile(r"`((?:tests|cdc_ops/testing)/[\w/]+\.py)::(\w+)`")
+NAMED_MODULE = re.compile(r"`(?:cdc_ops[./])?((?:archives|config|core|decode|events|lake|sources|state|steps)[./][a-z_./]+?)(?:\.py)?/?`")
+GONE = {"core/archive/gtids"}  # the page says so
 PLACEHOLDERS = {"<ID>", "...", "…"}
 
 
@@ -206,6 +208,29 @@ ORDERED = (
 @pytest.mark.parametrize("module", ORDERED)
 def test_values_with_an_order_show_it_in_an_example(module: str) -> None:
     assert doctest.DocTestParser().get_examples(text_of(ROOT / "cdc_ops" / module))
+
+
+def test_modules_that_pages_and_code_name_exist() -> None:
+    named = {
+        (name_of(file), found[1])
+        for file in (*PAGES, *CODE)
+        for found in NAMED_MODULE.finditer(text_of(file))
+        if found[1] not in GONE and not is_module(found[1])
+    }
+    assert named == set()
+
+
+def is_module(name: str) -> bool:
+    """True for a folder or module of `cdc_ops`, also with what it has behind it."""
+    here, parts = ROOT / "cdc_ops", re.split("[./]", name)
+    for number, part in enumerate(parts):
+        if (here / part).is_dir():
+            here /= part
+            continue
+        file = here / f"{part}.py"
+        behind = parts[number + 1 :] if file.exists() else parts[number:]
+        return not behind or behind[0] in text_of(file if file.exists() else here / "__init__.py")
+    return True
 
 
 def test_make_check_runs_the_examples() -> None:

@@ -32,7 +32,7 @@ CUTS = LossySetting(
 def column(name: str, declared: str, postgres: bool = False) -> Column:
     mapping = postgres_mapping(declared) if postgres else mysql_mapping(declared)
     assert mapping is not None
-    return Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=True, expression=name)
+    return Column(name=name, source_type=declared, delta_type=mapping.delta_type, nullable=True, expression=name, lossy=mapping.lossy)
 
 
 def schema(*declared: str) -> TableSchema:
