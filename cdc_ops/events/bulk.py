@@ -6,7 +6,6 @@ Such a function takes a JSON array of all values of a column. It reads them exac
 
 import re
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -22,7 +21,6 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 NARROW: Final = 18
 """Digits of decimals that are numbers of 64 bits."""
 _DAY: Final = 86_400_000_000
-_BULKS: Final[WeakKeyDictionary[Read, Bulk]] = WeakKeyDictionary()
 _INTEGERS: Final = msgspec.json.Decoder(list[int | None])
 _FLOATS: Final = msgspec.json.Decoder(list[float | None])
 _BOOLEANS: Final = msgspec.json.Decoder(list[bool | None])
@@ -35,13 +33,13 @@ _MINUS_ZERO: Final = re.compile(rb"-0\s*[,\]]")
 def quick(read: Read, bulk: Bulk | None) -> Read:
     """Says how many values are read at once by the rule of `read`, and returns `read`; None = there is no quicker way."""
     if bulk is not None:
-        _BULKS[read] = bulk
+        read.bulk = bulk  # type: ignore[attr-defined]  # a table of both would keep each for ever, because `bulk` may hold `read`
     return read
 
 
 def bulk_of(read: Read) -> Bulk | None:
     """Returns how many values are read at once by the rule of `read`, None if there is no quicker way."""
-    return _BULKS.get(read)
+    return getattr(read, "bulk", None)
 
 
 def reader_of(read: Read, untyped: str = "") -> Reader:

@@ -1,8 +1,10 @@
 """Columns read at once: exactly what each value is by itself, or not at all; and what tools write all the time is read at once."""
 
+import gc
 import itertools
 import json
 import random
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,8 +22,9 @@ from msgspec import Raw
 from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.bulk import quick
 from cdc_ops.events.change import ChangeBatch, arrow_type
-from cdc_ops.events.format import UNREADABLE, Format, NoValue, Reader
+from cdc_ops.events.format import UNREADABLE, Format, NoValue, Read, Reader
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, PRECISE, TIME
 from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.parse import envelopes_of
@@ -32,7 +35,7 @@ from cdc_ops.events.scan.request import FileTask, TableTask
 from cdc_ops.events.scan.spreading import Spreader
 from cdc_ops.events.scan.tables import TableScan
 from cdc_ops.events.table import TableReader
-from cdc_ops.events.values import ValueTooLargeError
+from cdc_ops.events.values import ValueTooLargeError, decimal
 from tests.events.random_debezium import TOKENS
 from tests.events.random_formats import CASES, STRANGE
 from tests.events.scanned import without_parts
@@ -326,3 +329,16 @@ def test_a_doubled_member_is_seen_however_its_object_is_spelled(members: list[tu
     assert image is not None
     assert isinstance(image, DoubledImage) == (len({name for name, _ in members}) < len(members))
     assert {name: text_of(cell) for name, cell in image.items()} == {name: value.strip('"') for name, value in members}
+
+
+def test_a_rule_that_nobody_holds_is_forgotten_with_its_rule_for_many() -> None:
+    """Each table of each scan makes such pairs, and the rule for many may use the one for one."""
+
+    def both() -> Read:
+        column = Column(name="c", source_type="decimal(10,2)", delta_type="decimal(10,2)", nullable=True, expression="")
+        read = decimal(column)
+        return quick(read, lambda data: pa.array([read(data.decode())]))
+
+    forgotten = weakref.ref(both())
+    gc.collect()
+    assert forgotten() is None
