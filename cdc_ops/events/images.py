@@ -130,19 +130,26 @@ def _number(text: str) -> str:
     return of_64_bits(float(text))
 
 
-def of_64_bits(number: float) -> str:
+def of_64_bits(number: float, shortest: str = "") -> str:
     """Returns the shortest text of a number of 64 bits, as Java writes it.
+
+    Args:
+        number: The number.
+        shortest: Its shortest text in Python, if the number is of 32 bits: it has fewer digits than that of the same double.
 
     >>> of_64_bits(1e3), of_64_bits(1.5e10), of_64_bits(1e-4), of_64_bits(5e-324)
     ('1000.0', '1.5E10', '1.0E-4', '4.9E-324')
     """
     if number in (float("inf"), float("-inf")):
         return "Infinity" if number > 0 else "-Infinity"
+    shortest = shortest or repr(number)
     if not number or 1e-3 <= abs(number) < 1e7:
-        return repr(number) if "e" not in repr(number) else f"{number:f}"
+        return shortest
+    if number != number:  # noqa: PLR0124  # only NaN is not what it is
+        return "NaN"
     if abs(number) == 5e-324:
         return "4.9E-324" if number > 0 else "-4.9E-324"  # Java writes two digits at least
-    mantissa, _, exponent = repr(number).partition("e")
+    mantissa, _, exponent = shortest.partition("e")
     if not exponent:
         sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
         whole, _, fraction = digits.partition(".")

@@ -15,7 +15,6 @@ For CSV, `<case>.csv` is a whole file. For Parquet, `<case>.jsonl` has each row 
 """
 
 import json
-import math
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -40,6 +39,7 @@ from cdc_ops.core.schema.unsigned_bigints import is_unsigned, too_large_column, 
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.events.format import Format
+from cdc_ops.events.images import of_64_bits
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import Record
 from cdc_ops.events.records.files import open_records
@@ -187,30 +187,13 @@ def _shown(value: Any, kind: pa.DataType) -> Any:
         case bool() | int() | str() | None:
             return value
         case float():
-            return java_text(value, is_narrow=pa.types.is_float32(kind))
+            return of_64_bits(value, str(np.float32(value)) if pa.types.is_float32(kind) else "")
         case Decimal():
             return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else str(value)
         case bytes():
             return b64encode(value).decode()
         case _:
             raise TypeError(f"{value!r} is in no feed")
-
-
-def java_text(value: float, *, is_narrow: bool = False) -> str:
-    """Returns a number as Java prints it: 0.1, 1.0E7, 1.5E-5.
-
-    Args:
-        value: The number.
-        is_narrow: It is a float: its shortest text has fewer digits than that of the same double.
-    """
-    printed = str(np.float32(value)) if is_narrow else repr(value)
-    if not math.isfinite(value) or not value:
-        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(printed, printed)
-    if 1e-3 <= abs(value) < 1e7:
-        return f"{Decimal(printed):f}" if "e" in printed else printed
-    digits, exponent = f"{Decimal(printed):E}".split("E")
-    fraction = digits if "." in digits else f"{digits}.0"
-    return f"{fraction.rstrip('0') if not fraction.endswith('.0') else fraction}E{int(exponent)}"
 
 
 def feed_of(form: Format, golden: GoldenFolder, records: Iterable[Record]) -> pa.Table:

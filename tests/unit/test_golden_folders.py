@@ -2,10 +2,12 @@
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
 from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.events.registry import format_names
+from cdc_ops.testing import format_suite
 from cdc_ops.testing.format_suite import GoldenFolder
 from tests.conftest import GOLDEN
 
@@ -30,3 +32,20 @@ def test_no_feed_of_a_case_is_written_twice() -> None:
 
 def test_no_case_gets_lost() -> None:
     assert sum(len(golden.cases) for golden in FOLDERS) >= 397
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        *((1e10, kind, "1.0E10") for kind in (pa.float64(), pa.float32())),
+        *((-1.2e8, kind, "-1.2E8") for kind in (pa.float64(), pa.float32())),
+        *((float("nan"), kind, "NaN") for kind in (pa.float64(), pa.float32())),
+        (5e-324, pa.float64(), "4.9E-324"),
+        (0.10000000149011612, pa.float32(), "0.1"),
+        (0.10000000149011612, pa.float64(), "0.10000000149011612"),
+        (16777216.0, pa.float32(), "1.6777216E7"),
+        (-0.0, pa.float64(), "-0.0"),
+    ],
+)
+def test_expected_feeds_have_numbers_as_java_prints_them(value: float, kind: pa.DataType, shown: str) -> None:
+    assert format_suite._shown(value, kind) == shown
