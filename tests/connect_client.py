@@ -21,7 +21,6 @@ from cdc_ops.lake.spark.session import (
     idempotent_write,
     pinned,
     private_session,
-    set_missing,
     shared_view,
     sibling_session,
     table_session,
@@ -82,11 +81,9 @@ def chosen(server: str, folder: Path) -> dict[str, Any]:
     conf = {"spark.sql.shuffle.partitions": "3", "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:1", "spark.sql.ansi.enabled": "false"}
     spark = open_connected(server, conf)
     beside = sibling_session(spark)
-    set_missing(beside, {"spark.hadoop.fs.s3a.endpoint": "other", "spark.hadoop.fs.s3a.bucket.b.endpoint": "own"})
     names = (
         "spark.sql.shuffle.partitions",
         "fs.s3a.endpoint",
-        "fs.s3a.bucket.b.endpoint",
         "spark.sql.ansi.enabled",
         "spark.sql.session.timeZone",
     )

@@ -26,33 +26,22 @@ class Batch:
 
     Args:
         program: What the columns are.
-        rows: How many rows there is room for; `reserve` makes room for more.
+        rows: How many rows there is room for.
     """
 
     def __init__(self, program: Program, rows: int) -> None:
         self.program = program
         self.cells = Cells.empty(len(program.fields), rows)
         self._aside = bytearray()
-        self._filled: Bytes | None = None
 
     def clear(self) -> None:
         """Makes all cells NULL, and forgets what was put aside."""
         self.cells.state[:] = NULL
         self._aside = bytearray()
-        self._filled = None
-
-    def reserve(self, rows: int) -> None:
-        """Makes room for so many rows."""
-        if rows > self.cells.rows:
-            self.cells = self.cells.grown(max(rows, 2 * self.cells.rows))
 
     def decode_texts(self, data: Bytes, rows: int, separator: str = " ") -> int:
         """Makes values of the cells in the state TEXT; returns how many cells are marked."""
         return int(decode_texts(self.program.arrays, self.cells, data, rows, ord(separator)))
-
-    def use_aside(self, aside: Bytes) -> None:
-        """Takes a buffer that a kernel has filled in place of the batch's own; what was put aside before is forgotten."""
-        self._filled = aside
 
     def marked(self, rows: int) -> list[tuple[int, int]]:
         """Returns row and column of the marked cells, in the order of the rows."""
@@ -117,7 +106,7 @@ class Batch:
         state = self.cells.state[:, :rows]
         if np.any((state == MARKED) | (state == TEXT)):
             raise ValueError("cells are marked and not settled")
-        aside = np.frombuffer(self._aside, np.uint8) if self._filled is None else self._filled
+        aside = np.frombuffer(self._aside, np.uint8)
         arrays = [self._array(column, field, rows, data, aside) for column, field in enumerate(self.program.fields)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.program.arrow)
 

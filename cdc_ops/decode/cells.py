@@ -41,11 +41,3 @@ class Cells(NamedTuple):
     def rows(self) -> int:
         """How many rows there is room for."""
         return int(self.state.shape[1])
-
-    def grown(self, rows: int) -> "Cells":
-        """Returns cells with room for more rows, and these in them."""
-        larger = Cells.empty(self.state.shape[0], rows)
-        larger.low[:, : self.rows] = self.low
-        larger.high[:, : self.rows] = self.high
-        larger.state[:, : self.rows] = self.state
-        return larger

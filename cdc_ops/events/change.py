@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from cdc_ops.core.events.change_feed import key_columns
-from cdc_ops.core.events.format_spec import EventOperation, FormatSpec, RecordKind
+from cdc_ops.core.events.format_spec import FormatSpec, RecordKind
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.decode.program import Field
 from cdc_ops.events.record import Envelope, Record
 
 NAMES: Final = pa.list_(pa.string())
-_NUMBERS: Final = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
 Key = tuple[Any, ...]
 
 
@@ -153,10 +152,6 @@ class ChangeBatch:
         places = [one.position or none for one in self.envelopes]
         columns = [pa.array([place[part] for place in places], kind) for part, kind in enumerate(self.types.position)]
         return pa.StructArray.from_arrays(columns, names=[part.name for part in order])
-
-    def is_change(self, index: int, operation: EventOperation) -> bool:
-        """True if a row is such a change."""
-        return self.kind[index] is RecordKind.CHANGE and self.op[index] == operation
 
 
 def _struct(columns: Sequence[pa.Array], has: Sequence[bool], kind: pa.StructType) -> pa.StructArray:

@@ -263,7 +263,7 @@ def test_settings_of_the_server_are_checked_and_those_of_values_hold(server: Con
     kind, _, text = found["refused"]
     assert kind == "ConfigError"
     assert "other values for spark.driver.memory, spark.sql.warehouse.dir than the pipeline file" in text
-    assert found["found"] == ["3", "http://127.0.0.1:1", "own", "true", "UTC"]
+    assert found["found"] == ["3", "http://127.0.0.1:1", "true", "UTC"]
     assert found["strict"]
 
 

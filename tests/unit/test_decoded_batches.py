@@ -41,8 +41,7 @@ ROWS = st.lists(st.tuples(*(st.none() | values for values in VALUES.values())), 
 @given(rows=ROWS)
 def test_values_of_every_type_come_out_as_they_were_put_in(rows: list[tuple[Any, ...]]) -> None:
     program = Program.of([Field.of(f"c{number}", ddl) for number, ddl in enumerate(VALUES)])
-    batch = Batch(program, 1)
-    batch.reserve(len(rows))
+    batch = Batch(program, len(rows))
     for row, values in enumerate(rows):
         for column, value in enumerate(values):
             batch.put(row, column, value)
@@ -62,15 +61,6 @@ def test_a_batch_that_is_used_again_holds_nothing_of_its_last_rows() -> None:
     batch.put(1, 0, "x")
     assert batch.record_batch(NOTHING, 2).to_pylist() == [{"text": None, "number": None}, {"text": "x", "number": None}]
     assert first.to_pylist()[3] == {"text": "long text", "number": 3}
-
-
-def test_more_room_keeps_the_rows() -> None:
-    batch = Batch(Program.of([Field.of("number", "bigint")]), 2)
-    batch.put(1, 0, 7)
-    batch.reserve(1000)
-    batch.put(999, 0, 8)
-    assert batch.cells.rows >= 1000
-    assert batch.record_batch(NOTHING, 1000).column(0).to_pylist() == [None, 7, *[None] * 997, 8]
 
 
 @pytest.mark.parametrize("state", [MARKED, TEXT])

@@ -27,12 +27,6 @@ from cdc_ops.core.events.format_spec import FormatSpec
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.text import quoted
 
-RECORD_COLUMNS: Final = (("value", "string"), ("file", "string"), ("line", "bigint"), ("partition", "int"), ("offset", "bigint"))
-"""What a format is given. `partition` and `offset` are Kafka's, NULL where the archive does not keep them; `value` is text.
-
-Formats of typed files (Parquet, CSV with a header) are given `value` as the JSON object of the row: see `cdc_ops.events.records`.
-"""
-
 LANDED_NUMBER: Final = -1
 """Replaces a number of a position that an archive does not have."""
 

@@ -21,7 +21,6 @@ _LOW_HALF: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
 _SIGN_BIT: Final = 0x80
 _DATETIME_ZERO: Final = 0x8000000000
-_ONES: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @helper
@@ -55,14 +54,6 @@ def fits(value: int, width: int) -> bool:
         return True
     limit = np.int64(1) << (8 * width - 1)
     return -limit <= value < limit
-
-
-@helper
-def decimal_size(precision: int, scale: int) -> int:
-    """Returns how many bytes a DECIMAL has."""
-    whole = precision - scale
-    size = whole // _DIGITS_OF_GROUP * 4 + _BYTES_OF_DIGITS[whole % _DIGITS_OF_GROUP]
-    return size + scale // _DIGITS_OF_GROUP * 4 + _BYTES_OF_DIGITS[scale % _DIGITS_OF_GROUP]
 
 
 @helper

@@ -68,12 +68,10 @@ class LeftEvents:
     Args:
         settled: The columns, by their names, whose marked values the reference decoder makes all the same.
         events: Offset and inner number of events, and the number of the first row that is left; filled by the reading.
-        tables: Database and name of all tables whose descriptions the reading has come across.
     """
 
     settled: frozenset[str] = frozenset()
     events: dict[tuple[int, int], int] = field(default_factory=dict)
-    tables: set[tuple[str, str]] = field(default_factory=set)
 
 
 def unfit(file: str, offset: int, target: Target, field: Field, why: str) -> UnstorableValueError:

@@ -63,7 +63,6 @@ class TableChanges:
         self._left = left
         self._settled = frozenset(range(len(both.fields)))
         if left is not None:
-            left.tables = self._tables.names
             self._settled = frozenset(place for place, one in enumerate(both.fields) if one.name in left.settled)
 
     def read(self, start: int, end: int) -> Iterator[Changes]:

@@ -20,7 +20,6 @@ class Descriptions:
         database: Of the table that is asked for.
         table: Its name.
         description: Of the file's format.
-        names: Database and name of all tables that are described, filled by `add`.
     """
 
     database: str
@@ -29,7 +28,6 @@ class Descriptions:
     slots: dict[bytes, int] = field(default_factory=dict)
     readers: list[TableReader | None] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
-    names: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, body: bytes) -> TableReader | None:
         """Adds the description in the body of an event; returns the reader of a table that is asked for, if it is new.
@@ -38,7 +36,6 @@ class Descriptions:
             MalformedBytesError: it is not whole.
         """
         number, database, table = read_table_name(body, self.description)
-        self.names.add((database, table))
         key = body[_ID_SIZE:]
         new = None
         if key not in self.slots:

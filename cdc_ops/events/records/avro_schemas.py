@@ -16,7 +16,6 @@ _TYPE: Final = "connect.type"
 _PARAMETERS: Final = "connect.parameters"
 _INNER: Final = ("items", "values")
 _TYPES: Final = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
-_PRIMITIVE: Final = ("boolean", "int", "long", "float", "double", "string", "bytes")
 _DESCRIBED: Final = ("before", "after")
 """The images of a row. Only the first has its fields described: readers need no more, and a longer description costs parsing."""
 _NAMED: Final = ("record", "enum", "fixed")
@@ -62,11 +61,6 @@ def connect_schema(schema: Mapping[str, Any]) -> str | None:
     image = next((field["name"] for field in schema["fields"] if field["name"] in _DESCRIBED), None)
     fields = [_described(field, named, space, with_fields=field["name"] == image) for field in schema["fields"]]
     return json.dumps({"type": "struct", "fields": fields, "name": schema[_NAME]}, separators=(",", ":"), ensure_ascii=False)
-
-
-def _kind(schema: Any) -> str:
-    """Returns the name of a type that is not a union."""
-    return _kind(schema["type"]) if isinstance(schema, dict) else str(schema)
 
 
 def _described(field: Mapping[str, Any], named: Mapping[str, _Named], space: str, *, with_fields: bool) -> dict[str, Any]:

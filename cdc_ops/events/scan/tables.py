@@ -189,7 +189,7 @@ def _raw(record: Record, reason: str | None) -> str:
 class _Seen:
     """What the rows of a file have shown so far."""
 
-    def __init__(self, form: Format, task: TableTask, file: FileTask, neighbours: int = 1) -> None:
+    def __init__(self, form: Format, task: TableTask, file: FileTask) -> None:
         self._task, self._file = task, file
         order = form.spec.order
         self._place = place_maker(order)

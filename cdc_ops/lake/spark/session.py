@@ -219,17 +219,6 @@ def idempotent_write(application: str, number: int) -> dict[str, str]:
     return {"spark.databricks.delta.write.txnAppId": application, "spark.databricks.delta.write.txnVersion": str(number)}
 
 
-def set_missing(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    """Gives a session settings that nobody has chosen; what the pipeline file or the cluster says stays.
-
-    Those of Hadoop go without `spark.hadoop.`, which Spark takes off when an application starts, and of a session's own never.
-    """
-    for name, value in conf.items():
-        of_session = name.removeprefix("spark.hadoop.")
-        if spark.conf.get(name, None) is None and spark.conf.get(of_session, None) is None:
-            spark.conf.set(of_session, value)
-
-
 def _jar_conf(jars: str | Sequence[str]) -> dict[str, str]:
     given = jars if isinstance(jars, str) else ",".join(jars)
     if given:

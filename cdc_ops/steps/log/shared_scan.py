@@ -8,7 +8,7 @@ alone in its folder, or reads records that do not say of which table they are, r
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 
 from pyspark.sql import SparkSession
 
@@ -72,7 +72,7 @@ class SharedScans:
         group = self._groups.get((log.url, log.archive)) if log is not None else None
         if log is None or group is None:
             return None
-        with measured(RunPhase.SHARED_READING) if len(group.operations) > 1 else nullcontext():
+        with measured(RunPhase.SHARED_READING):
             found = group.take(operation)
         if found is None:
             return None
