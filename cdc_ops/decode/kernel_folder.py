@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-FIRST_TIME: Final = "compiling the functions that decode rows, which takes up to two minutes; this happens once on a machine"
+FIRST_TIME: Final = "compiling the functions that decode rows, which takes up to a minute; this happens once on a machine"
 
 
 def kernel_folders() -> Iterator[tuple[Path, bool]]:

@@ -60,10 +60,10 @@ class BothDecoders:
 
         with self._monkeypatch.context() as patch:
             patch.setattr(TableScan, "add_plain", counted)
-            patch.setattr(binlog, "_SMALL", 0)
+            patch.setattr(binlog, "SMALL", 0)
             mixed = self._found(name, schema, keys, **more)
             patch.setattr(TableScan, "add_plain", None)
-            patch.setattr(binlog, "_SMALL", 2**63)
+            patch.setattr(binlog, "SMALL", 2**63)
             exact = self._found(name, schema, keys, **more)
         self.by_kernels += sum(kernels)
         return mixed, exact

@@ -24,7 +24,7 @@ IN_USE_AT = 4 + 17
 @pytest.fixture
 def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scans:
     """Even the smallest binlog is read by kernels."""
-    monkeypatch.setattr(binlog, "_SMALL", 0)
+    monkeypatch.setattr(binlog, "SMALL", 0)
     return Scans(tmp_path, FormatOptions(name="mysql-binlog"))
 
 

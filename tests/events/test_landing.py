@@ -19,7 +19,7 @@ from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.schema.unsigned_bigints import too_large_column
 from cdc_ops.errors import BinlogError, EnvironmentSetupError, TiedEventsError
 from cdc_ops.events.binlog.decoder import Place
-from cdc_ops.events.scan.binlog import line_of
+from cdc_ops.events.scan.binlog import SMALL, line_of
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
@@ -133,6 +133,21 @@ def test_parts_of_a_large_file_begin_with_their_own_lines(scans: Scans, monkeypa
     assert sum(one.lines for one in found) == len(lines)
     assert [(row["line"], row["raw"]) for row in feed_of(task, found)] == [(row["line"], row["raw"]) for row in feed_of(task, [whole])]
     assert [row["raw"] for row in feed_of(task, found)] == lines[::3]
+
+
+def test_compiling_is_announced_where_binlogs_are_decoded_by_functions_that_this_machine_has_not_compiled(
+    scans: Scans, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_OPS_CACHE", str(tmp_path))
+    small, large = (FileTasks(files=(FileTask(path=f"binlog.{size}", size=size),)) for size in (SMALL - 1, SMALL))
+    others = scans.task(table("a"))
+    binlogs = replace(others, format=FormatOptions(name="mysql-binlog"))
+    assert scanned_files.will_compile(binlogs, [small, large])
+    assert not scanned_files.will_compile(binlogs, [small])
+    assert not scanned_files.will_compile(others, [small, large])
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "scan").touch()
+    assert not scanned_files.will_compile(binlogs, [small, large])
 
 
 def test_a_table_that_has_some_of_a_files_records_gets_the_others_beside_one_that_has_none(scans: Scans) -> None:

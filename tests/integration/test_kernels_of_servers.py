@@ -134,7 +134,7 @@ def test_rows_by_kernels_and_the_records_that_they_leave_are_the_feed_of_all_rec
 def small_files(size: int) -> Iterator[None]:
     """Files below so many bytes are read by the reference decoder alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(binlog, "_SMALL", size)
+        patch.setattr(binlog, "SMALL", size)
         yield
 
 

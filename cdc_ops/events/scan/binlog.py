@@ -23,7 +23,7 @@ from cdc_ops.events.scan.request import FileTask, TableTask
 from cdc_ops.events.scan.spreading import Spreader
 from cdc_ops.events.scan.tables import TableScan
 
-_SMALL: Final = 2**20
+SMALL: Final = 2**20
 """Bytes of files that the reference decoder reads alone: some thousand rows, in less time than kernels take to load."""
 
 WITHIN_PAYLOAD: Final = 1 << 62
@@ -48,7 +48,7 @@ def scan_binlog(form: Format, tasks: Sequence[TableTask], files: Sequence[FileTa
     def open_file() -> IO[bytes]:
         return cast(IO[bytes], archive.open(path))
 
-    if files[0].size >= _SMALL:
+    if files[0].size >= SMALL:
         from cdc_ops.events.scan.fast_binlog import scan_by_kernels  # numba takes a while to load
 
         return scan_by_kernels(form, tables, path, open_file)

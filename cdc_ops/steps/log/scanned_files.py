@@ -24,10 +24,12 @@ from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
+from cdc_ops.decode.kernel_folder import FIRST_TIME, is_uncompiled
 from cdc_ops.errors import from_payload
 from cdc_ops.events.record import Record
 from cdc_ops.events.records.json_lines import is_compressed
 from cdc_ops.events.registry import spec_of
+from cdc_ops.events.scan.binlog import SMALL
 from cdc_ops.events.scan.facts import FileFacts, TableFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.parts import Parts
@@ -37,7 +39,7 @@ from cdc_ops.events.scan.tables import empty_feed
 from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.file_io import make_folder, open_filesystem
 from cdc_ops.lake.spark.local_rows import local_rows
-from cdc_ops.lake.staging.shared_folder import check_written
+from cdc_ops.lake.staging.shared_folder import check_written, has_remote_executors
 from cdc_ops.steps.log.event_files import file_tasks
 from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.large_files import split
@@ -190,6 +192,8 @@ def scan_tables(
 
 def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks], say: Callable[[str], None]) -> list[FileFacts]:
     size = sum(one.size * (_PACKED if is_compressed(one.path) else 1) for one in files)
+    if will_compile(tasks[0], files) and not has_remote_executors(spark):
+        say(FIRST_TIME)
     if size > _HERE and (missing := why_not(spark)):
         say(f"{tasks[0].url}: this process reads all files, because Spark's executors cannot: {missing}")
     elif size > _HERE:
@@ -203,6 +207,11 @@ def _scanned_by_tasks(spark: SparkSession, tasks: tuple[TableTask, ...], files: 
     texts = [(json_codec.dumps(one),) for one in parts]
     rows = spread(spark, texts, "file", slices).mapInArrow(partial(scan_batches, tasks=tasks), "facts string").collect()
     return merged_facts(json_codec.loads(FileFacts, row["facts"]) for row in rows)
+
+
+def will_compile(task: TableTask, files: Sequence[FileTasks]) -> bool:
+    """True if functions that decode binlogs are needed, and this machine has none that are compiled."""
+    return spec_of(task.format).is_binlog and any(one.size >= SMALL for one in files) and is_uncompiled()
 
 
 def spread(spark: SparkSession, rows: Sequence[tuple[str]], name: str, slices: int) -> DataFrame:
