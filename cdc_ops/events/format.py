@@ -36,6 +36,11 @@ an instant in UTC, of a local time as if it were UTC).
 """
 
 
+def unreadable(_: str) -> NoValue:
+    """Reads nothing: how such values are written is not known."""
+    return UNREADABLE
+
+
 Bulk = Callable[[bytes], pa.Array]
 """A JSON array of values, as records spell them -> the stored values, as an array of the column's type.
 

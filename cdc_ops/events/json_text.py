@@ -58,16 +58,16 @@ def image_of(raw: Raw) -> Image | None:
     return found  # type: ignore[return-value]
 
 
-def members_of(raw: Raw | bytes) -> dict[str, Raw] | None:
-    """Returns the members of an object, None for `null`.
+def members_of(raw: bytes) -> Image:
+    """Returns the members of an object.
 
     Raises:
         msgspec.DecodeError: it is something else, or has a member twice.
     """
-    found = image_of(raw if isinstance(raw, Raw) else Raw(raw))
-    if isinstance(found, DoubledImage):
-        raise msgspec.DecodeError("a member is there twice")
-    return found  # type: ignore[return-value]
+    found = image_of(Raw(raw))
+    if found is None or isinstance(found, DoubledImage):
+        raise msgspec.DecodeError("no object, or a member is there twice")
+    return found
 
 
 def _is_doubled(data: bytes) -> bool:

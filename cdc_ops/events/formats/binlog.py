@@ -19,7 +19,7 @@ from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
-from cdc_ops.events.format import UNREADABLE, Format, Reader
+from cdc_ops.events.format import UNREADABLE, Format, Reader, unreadable
 from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.octets import base64, from_base64
 from cdc_ops.events.record import Envelope, FieldType, Record
@@ -98,7 +98,7 @@ class MySqlBinlog:
             case LogicalType.TEXT if declared == "inet4":
                 return Reader(read=_inet4)
             case LogicalType.TEXT if declared == "inet6":
-                return Reader(read=lambda _: UNREADABLE)  # its text has rules of its own: such a record is bad, and never wrong
+                return Reader(read=unreadable)  # its text has rules of its own: such a record is bad, and never wrong
             case _:
                 return reader_of(from_text(column, "UTC"))
 

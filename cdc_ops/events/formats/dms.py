@@ -86,7 +86,7 @@ class Dms:
         assert record.value is not None
         file = _file(record.file)
         try:
-            row = _members(record.value)
+            row = members_of(record.value)
         except msgspec.DecodeError:
             return (Envelope(RecordKind.BAD, schema=file.schema, table=file.table, reason=NOT_JSON),)
         letter = text_in(row, _OP)
@@ -135,13 +135,6 @@ class Dms:
             found = None if text is None else _SEQUENCE(text.strip())
             number = None if found is None or isinstance(found, NoValue) else int(found)
         return (int(not file.is_load), number, file.time, record.line)
-
-
-def _members(value: bytes) -> Image:
-    found = members_of(value)
-    if found is None:
-        raise msgspec.DecodeError("a row is an object")
-    return {**found}
 
 
 @cache

@@ -74,8 +74,6 @@ class DtsJson:
 def _fields(value: bytes) -> list[str | None]:
     """Returns the texts of `_FIELDS`."""
     members = members_of(value)
-    if members is None:
-        raise msgspec.DecodeError("a record is an object")
     lower = {name.lower(): cell for name, cell in members.items()}
     if len(lower) < len(members):
         raise msgspec.DecodeError("a member is there twice")

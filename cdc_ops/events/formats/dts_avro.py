@@ -20,7 +20,7 @@ from cdc_ops.core.events.format_spec import EventOperation, FormatSpec, RecordKi
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
-from cdc_ops.events.format import UNREADABLE, Read, Reader
+from cdc_ops.events.format import UNREADABLE, Read, Reader, unreadable
 from cdc_ops.events.formats.dts_values import BYTES, CHARACTER, TEXT, Entry, Value, entry_of
 from cdc_ops.events.images import completed
 from cdc_ops.events.json_text import text_of
@@ -118,15 +118,11 @@ class DtsAvro:
     def reader(self, column: Column, kind: FieldType | None) -> Reader:
         """See `Format`."""
         if logical_type_of(column) is LogicalType.BINARY:
-            return reader_of(base64(column) if kind is not None and kind.type in (CHARACTER, BYTES) else _unreadable)
+            return reader_of(base64(column) if kind is not None and kind.type in (CHARACTER, BYTES) else unreadable)
         if kind is None or (kind.type == CHARACTER and kind.name not in _UTF8):
-            return Reader(read=_unreadable)
+            return Reader(read=unreadable)
         read = from_text(column, "UTC")
-        return reader_of(_of_characters(read) if kind.type == CHARACTER else read if kind.type == TEXT else _unreadable)
-
-
-def _unreadable(_: str) -> Any:
-    return UNREADABLE
+        return reader_of(_of_characters(read) if kind.type == CHARACTER else read if kind.type == TEXT else unreadable)
 
 
 def _of_characters(read: Read) -> Read:

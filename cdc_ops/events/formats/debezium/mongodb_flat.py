@@ -21,7 +21,7 @@ from cdc_ops.core.formats.debezium_flat import DELETED
 from cdc_ops.core.formats.debezium_losses import SCHEMAS
 from cdc_ops.core.formats.mongodb import REMOVED, UPDATED
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.format import UNREADABLE, Format, Reader
+from cdc_ops.events.format import Format, Reader, unreadable
 from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.flat import Added, kind_of, opened
 from cdc_ops.events.formats.debezium.mongodb import CREATE, NAMELESS, SILENT, patch_of
@@ -81,7 +81,7 @@ class DebeziumMongoDbFlat:
     def reader(self, column: Column, kind: FieldType | None) -> Reader:
         """See `Format`."""
         if kind is None and self._only_typed:
-            return Reader(read=lambda _: UNREADABLE)
+            return Reader(read=unreadable)
         return Reader(read=read_flat(column, kind))
 
     def _patch(self, row: Image, image: Image) -> Image | None:

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
 
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events import values
-from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read
-from cdc_ops.events.json_text import image_of, text_of
+from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, unreadable
+from cdc_ops.events.images import image_of_text
+from cdc_ops.events.json_text import text_of
 from cdc_ops.events.moments import zoned_instant
 from cdc_ops.events.octets import from_base64
 from cdc_ops.events.record import Cell, FieldType, Image
@@ -66,13 +66,7 @@ def fields_of(document: Cell) -> Image | None:
     Args:
         document: A JSON object, or a text that is one.
     """
-    text = text_of(document)
-    if text is None:
-        return None
-    try:
-        found = image_of(Raw(text.encode()))
-    except msgspec.DecodeError:
-        return None
+    found = image_of_text(text_of(document))
     return None if found is None else marked(found)
 
 
@@ -120,7 +114,7 @@ def read_flat(column: Column, kind: FieldType | None) -> Read:
     """
     base = DeclaredType.parse(column.source_type).base
     if kind is not None and (kind.type not in _CONNECT.get(base, ("string",)) or (kind.name == _TIMESTAMP) != (base == "date")):
-        return _unreadable
+        return unreadable
     if base in ("int", "long"):
         return _found(_plain_whole, _number(column))
     if base == "double":
@@ -201,10 +195,6 @@ def _digits(column: Column) -> Read:
         return values.as_it_is
     decimal = values.decimal(column)
     return lambda digits: UNSTORABLE if digits in _SPECIAL else decimal(digits)
-
-
-def _unreadable(_: str) -> Any:
-    return UNREADABLE
 
 
 def _bool(text: str) -> Any:

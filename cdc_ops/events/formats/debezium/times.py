@@ -13,7 +13,7 @@ from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events import bulk, moments, values
 from cdc_ops.events.bulk import bulk_of, quick
-from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read
+from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, unreadable
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, TIME, declared_name
 from cdc_ops.events.record import FieldType
 
@@ -54,7 +54,7 @@ def _micros_of(name: str, kind: str) -> Read:
         return _whole_number
     if name in (f"{TIME}{kind}", f"{CONNECT}{kind}"):
         return _micros_of_millis
-    return _micros_of_nanos if name == f"{TIME}Nano{kind}" else lambda _: UNREADABLE
+    return _micros_of_nanos if name == f"{TIME}Nano{kind}" else unreadable
 
 
 quick(_whole_number, bulk.integers)

@@ -22,7 +22,7 @@ from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events import bulk, octets, values
 from cdc_ops.events.bulk import bulk_of, quick, reader_of
-from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, Reader
+from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, Reader, unreadable
 from cdc_ops.events.formats.debezium import documents, times
 from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE, YEAR_ZERO
 from cdc_ops.events.record import FieldType
@@ -53,7 +53,7 @@ class Values:
         said_by = META_DATA if self.spec.files.container is Container.AVRO else SCHEMAS
         if logical_type_of(column) not in NEED_SCHEMAS or self._setting(said_by) != "true":
             return reader_of(self._read(column, kind))
-        read = _unreadable if kind is None else self._read(column, kind)
+        read = unreadable if kind is None else self._read(column, kind)
         return reader_of(read, _untyped(column, said_by))
 
     def _setting(self, name: str) -> str:
@@ -94,10 +94,10 @@ class Values:
         refused = kind is not None and kind.type in _ROUNDED and f"{DECIMAL_MODE}=double" not in self.options.accept_losses
         if _named(kind, PRECISE, otherwise=precise and not unbounded):
             scale = scale_of(column) if kind is None or kind.scale is None else kind.scale
-            return _unreadable if refused else _of_scale(column, scale, plain)
+            return unreadable if refused else _of_scale(column, scale, plain)
         if _named(kind, VARIABLE, otherwise=precise and unbounded):
-            return _unreadable if refused else _of_any_scale(plain)
-        return _decimal_text(_unreadable if refused else plain, is_text=is_text, refused=refused)
+            return unreadable if refused else _of_any_scale(plain)
+        return _decimal_text(unreadable if refused else plain, is_text=is_text, refused=refused)
 
 
 def _untyped(column: Column, said_by: str) -> str:
@@ -108,10 +108,6 @@ def _untyped(column: Column, said_by: str) -> str:
     decimal = logical_type_of(column) in (LogicalType.DECIMAL, LogicalType.DECIMAL_TEXT)
     otherwise = ", or decimal.handling.mode=string and state it with schemas.enable=false" if decimal else ""
     return f"{unsaid} value.converter.schemas.enable=true in the connector{otherwise}"
-
-
-def _unreadable(_: str) -> Any:
-    return UNREADABLE
 
 
 def _named(kind: FieldType | None, name: str, *, otherwise: bool) -> bool:
@@ -282,7 +278,7 @@ def _binary(column: Column, kind: FieldType | None, mode: str) -> Read:
     """Reads bytes as `binary.handling.mode` declares; not if the record's schema differs, because hexadecimal may look like base64."""
     declared = "" if kind is None else kind.type
     if mode == "bytes":
-        return _unreadable if declared == "string" else octets.base64(column)
+        return unreadable if declared == "string" else octets.base64(column)
     if declared == "bytes" or mode not in ("hex", "base64-url-safe"):
         return octets.base64(column)
     if mode == "hex":
