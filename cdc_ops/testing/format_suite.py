@@ -110,7 +110,7 @@ class GoldenFolder:
         (root / name).write_bytes(data)
         with closing(LocalArchive(str(root))) as archive:
             spec = open_format(self.options).spec
-            reader = open_records(self.container, archive, name, len(data), spec, self.options)
+            reader = open_records(archive, name, len(data), spec, self.options)
             for batch in reader.batches():
                 yield from (self._record(value, file, line, first + line) for value, line in batch)
 

@@ -29,7 +29,7 @@ def opened(folder: Path, name: str, container: Container, first_line: int = 0, s
     """Opens a file as its container is opened."""
     options = FormatOptions(name=FORMATS[container], settings=settings)
     listed = size if size >= 0 else (folder / name).stat().st_size
-    return open_records(container, LocalArchive(str(folder)), name, listed, format_spec(options.name), options, first_line)
+    return open_records(LocalArchive(str(folder)), name, listed, format_spec(options.name), options, first_line)
 
 
 def read(reader: RecordReader) -> tuple[list[Numbered], FileCount]:

@@ -13,13 +13,13 @@ from typing import Final
 import msgspec
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
-from cdc_ops.core.formats.dms import CSV_DELIMITER, CSV_MISSING, CSV_NULL
+from cdc_ops.core.formats.dms import CHANGE_SEQ, CSV_DELIMITER, CSV_MISSING, CSV_NULL, NONE, TIMESTAMP
 from cdc_ops.events.records.json_lines import Lines
 from cdc_ops.events.records.reader import FileCount, Numbered
 
-COLUMN_SETTINGS: Final = ("AR_H_CHANGE_SEQ", "TimestampColumnName")
+COLUMN_SETTINGS: Final = (CHANGE_SEQ, TIMESTAMP)
 """Settings of DMS whose value is the name of a column that every file has."""
-NO_COLUMN: Final = ("none", "")
+NO_COLUMN: Final = (NONE, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

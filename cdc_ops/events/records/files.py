@@ -9,13 +9,10 @@ from cdc_ops.events.records.parquet import ParquetRecords
 from cdc_ops.events.records.reader import RecordReader
 
 
-def open_records(  # noqa: PLR0913, PLR0917
-    container: Container, archive: Archive, path: str, size: int, spec: FormatSpec, options: FormatOptions, first_line: int = 0
-) -> RecordReader:
+def open_records(archive: Archive, path: str, size: int, spec: FormatSpec, options: FormatOptions, first_line: int = 0) -> RecordReader:
     """Opens a file; nothing is read yet but, for some containers, its header.
 
     Args:
-        container: The kind of file.
         archive: The archive that has it.
         path: The file, relative to the archive's root.
         size: Its bytes, as listed. Of a file of 0 bytes nothing is read: it has no records.
@@ -27,7 +24,7 @@ def open_records(  # noqa: PLR0913, PLR0917
         ArchiveFileError: the file is not of its container, or damaged, or a file of that name cannot be read.
         ValueError: it is a binlog, which other readers read.
     """
-    match container:
+    match spec.files.container:
         case Container.LINES:
             return JsonLines(Lines(archive, path, ByteRange(0, size)), first_line)
         case Container.CSV:

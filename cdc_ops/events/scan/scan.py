@@ -65,7 +65,7 @@ def _scan_records(form: Format, tasks: Sequence[TableTask], wanted: FileTasks, a
     if wanted.stop:
         reader: RecordReader = read_range(archive, file.path, ByteRange(wanted.start, wanted.stop), wanted.first_line, first)
     else:
-        reader = open_records(form.spec.files.container, archive, file.path, file.size, form.spec, tasks[0].format, first)
+        reader = open_records(archive, file.path, file.size, form.spec, tasks[0].format, first)
     spread = Spreader(form, tables)
     for records in _read(file.path, reader):
         for value, line in records:
