@@ -33,12 +33,6 @@ _FORMATS: Final[dict[str, str]] = {
 _AVRO: Final = "-avro"
 
 
-def format_names() -> tuple[str, ...]:
-    """Returns the names of all formats that can be read."""
-    in_avro = (f"{name}{_AVRO}" for name in _FORMATS if name.startswith("debezium-") and name != "debezium-mongodb-unwrapped")
-    return (*_FORMATS, *in_avro)
-
-
 def open_format(options: FormatOptions) -> Format:
     """Opens a format with its options; the name `module:callable` is that of a third party's format.
 

@@ -4,11 +4,12 @@ import json
 from decimal import Decimal
 
 from cdc_ops.core.events.format_spec import FormatOptions
+from cdc_ops.core.formats.catalog import FORMAT_SPECS
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import Record
-from cdc_ops.events.registry import format_names, open_format
+from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader
 from cdc_ops.testing.format_suite import FormatSuite
 from tests.conftest import GOLDEN
@@ -201,4 +202,4 @@ def test_flattened_documents_without_schemas_are_read_by_their_columns_where_tha
 
 def test_every_registered_format_is_proved_here() -> None:
     proved = {suite.name for suite in FormatSuite.__subclasses__()}
-    assert proved == set(format_names())
+    assert proved == set(FORMAT_SPECS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.core.events.format_spec import RecordKind
-from cdc_ops.events.registry import format_names
+from cdc_ops.core.formats.catalog import FORMAT_SPECS
 from tests.events.random_digests import COUNT, GOLDEN_COUNT, Given, expected, golden_records, random_records, told
 from tests.events.random_formats import CASES
 
@@ -30,10 +30,10 @@ def test_random_strange_and_damaged_records_are_read_as_they_were(name: str) -> 
     assert CASES[name].share * COUNT < changes < COUNT
 
 
-@pytest.mark.parametrize("name", format_names())
+@pytest.mark.parametrize("name", FORMAT_SPECS)
 def test_golden_records_with_strange_values_are_read_as_they_were(name: str, tmp_path: Path) -> None:
     assert assert_read(golden_records(name, tmp_path), GOLDEN_COUNT, f"golden: {name}") > GOLDEN_COUNT // 8
 
 
 def test_what_is_kept_is_of_records_that_are_read() -> None:
-    assert set(expected()) == {*CASES, *(f"golden: {name}" for name in format_names())}
+    assert set(expected()) == {*CASES, *(f"golden: {name}" for name in FORMAT_SPECS)}

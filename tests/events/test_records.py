@@ -3,11 +3,12 @@
 import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
+from cdc_ops.core.formats.catalog import FORMAT_SPECS
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.events.change import ChangeBatch
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import NOT_JSON, NOT_UTF8, Record
-from cdc_ops.events.registry import format_names, open_format
+from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader, is_of
 from tests.unit.test_events import schema
 
@@ -31,7 +32,7 @@ def read(table: TableSchema, keys: tuple[str, ...], *texts: str, before: bool = 
     return TableReader(form, table, keys, before=before).read([record for record, _ in pairs], [found for _, found in pairs])
 
 
-@pytest.mark.parametrize("name", format_names())
+@pytest.mark.parametrize("name", FORMAT_SPECS)
 def test_no_format_takes_the_first_of_two_documents_on_a_line(name: str) -> None:
     form = open_format(FormatOptions(name=name))
     for text in ("{} {}", "{} x", *("{}" + behind for behind in BEHIND)):
@@ -41,7 +42,7 @@ def test_no_format_takes_the_first_of_two_documents_on_a_line(name: str) -> None
     assert (found.kind, found.reason) == (RecordKind.BAD, NOT_UTF8)
 
 
-@pytest.mark.parametrize("name", format_names())
+@pytest.mark.parametrize("name", FORMAT_SPECS)
 def test_a_record_without_a_value_is_a_control_record_of_every_format(name: str) -> None:
     form = open_format(FormatOptions(name=name))
     for value in (None, b"", b"  ", b"null", b" null "):

@@ -5,13 +5,12 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.events.registry import format_names
+from cdc_ops.core.formats.catalog import FORMAT_SPECS, format_spec
 from cdc_ops.testing import format_suite
 from cdc_ops.testing.format_suite import GoldenFolder
 from tests.conftest import GOLDEN
 
-FOLDERS = [GoldenFolder(GOLDEN / name, format_spec(name).files.container) for name in format_names()]
+FOLDERS = [GoldenFolder(GOLDEN / name, format_spec(name).files.container) for name in FORMAT_SPECS]
 
 
 @pytest.mark.parametrize("golden", FOLDERS, ids=[golden.folder.name for golden in FOLDERS])
