@@ -30,6 +30,8 @@ from cdc_ops.events.fast_binlog.exact_changes import exact_changes
 from cdc_ops.events.fast_binlog.mapped_files import is_packed, mapped
 from cdc_ops.events.fast_binlog.metadata_columns import BEFORE, METADATA, Metadata
 
+__all__ = ["BinlogDataSource"]
+
 SPLIT_BYTES: Final = 32 << 20
 _DECODERS: Final = ("auto", "fast", "exact")
 

@@ -35,6 +35,8 @@ from cdc_ops.core.operation.job import Step
 from cdc_ops.core.pipeline.pipeline import Execution, Pipeline
 from cdc_ops.errors import ConfigError
 
+__all__ = ["build_dag", "build_dags"]
+
 log = logging.getLogger(__name__)
 
 ALL_BUT_BACKFILLS: Final = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")

@@ -8,6 +8,8 @@ from typing import Any
 
 from airflow.sdk.plugins_manager import AirflowPlugin
 
+__all__ = ["CdcOpsPlugin"]
+
 
 class CdcOpsPlugin(AirflowPlugin):
     """Shows the status page under Browse, and its part of a DAG, a run or a task's run on their pages.

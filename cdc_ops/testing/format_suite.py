@@ -47,6 +47,8 @@ from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader, is_of
 from cdc_ops.events.values import ValueTooLargeError
 
+__all__ = ["FormatSuite", "GoldenFolder"]
+
 CASES: Final = (
     *("insert", "update", "delete", "tombstone", "update_pk", "truncate", "null_vs_missing", "unsigned_bigint", "decimal", "zero_date"),
     *("json", "enum_set", "ddl", "out_of_order", "duplicate", "snapshot"),

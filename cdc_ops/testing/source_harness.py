@@ -17,6 +17,8 @@ from typing import Any, Final, Protocol
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.sources.base import Source
 
+__all__ = ["Application", "SourceHarness", "SuiteStatements"]
+
 PATIENCE_SECONDS: Final = 20.0
 
 

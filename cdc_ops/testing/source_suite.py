@@ -25,6 +25,8 @@ from cdc_ops.sources.chunks.chunks import ChunkSize
 from cdc_ops.testing.source_harness import Application, SourceHarness
 from cdc_ops.testing.source_suite_bounds import SourceBoundSuite
 
+__all__ = ["SourceSuite"]
+
 _SEED = 20240229
 _MOMENTS = tuple(f"2024-01-01 00:00:00.{micros:06d}" for micros in range(6))
 _COMPOSITE = Cursor(
