@@ -82,7 +82,7 @@ docs: setup ## The documentation as a site, in .local/site; broken links fail. T
 
 .PHONY: test
 test: jars servers ## The tests of every promise: unit, Spark, database servers and Airflow
-	@$(say) "tests, in three processes: two begin with those that need Spark, one with the rest"
+	@$(say) "tests, in three processes: each begins with a part of those that need no Spark, which wait the most"
 	@$(BIN)/python -m pytest tests -m "not long" --numprocesses 3 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test-long

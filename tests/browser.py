@@ -17,6 +17,9 @@ from typing import IO, Any, Final
 from cdc_ops.dev.processes import run_tool
 
 OPTIONS: Final = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe")
+PATIENCE: Final = 240.0
+"""Seconds after which what was waited for never comes."""
+
 START: Final = """
 import fcntl, os, sys
 high = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
@@ -130,13 +133,30 @@ def browser(folder: Path) -> Iterator[Tab]:
 
 
 def until(tab: Tab, script: str) -> None:
-    """Waits until an expression is true in the page."""
-    end = time.monotonic() + 60
+    """Waits until an expression is true in the page; how fast a machine is decides nothing."""
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if tab.value(f"(() => {{ try {{ return Boolean({script}) }} catch (error) {{ return false }} }})()"):
             return
         time.sleep(0.1)
     raise AssertionError(f"never true: {script}; the page says {tab.value('document.body.innerText')!r}")
+
+
+def followed(tab: Tab, selector: str, first: str = "") -> None:
+    """Clicks what the page has by a selector, once it is there, and waits until another page has been loaded.
+
+    A page that loads late may still tell of it after another has been asked for, so the element is waited for.
+
+    Args:
+        tab: The page.
+        selector: Of what is clicked.
+        first: A statement that is executed before the click.
+    """
+    element = f"document.querySelector({json.dumps(selector)})"
+    until(tab, f"document.readyState === 'complete' && {element}")
+    before = tab.loaded
+    tab.value(f"{first}; {element}.click()" if first else f"{element}.click()")
+    tab.wait(before)
 
 
 def pressed(tab: Tab, text: str) -> None:

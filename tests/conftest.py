@@ -45,6 +45,9 @@ LONG = (
 )
 """The modules that take longest, longest first: begun before the others of their folder, they keep no process waiting at the end."""
 
+HANDS = {"tests/airflow/test_live_airflow.py": "live Airflow", "tests/airflow/": "Airflow", "tests/": "others"}
+"""What one process takes in one go, of the tests that need no Spark, by how their paths begin; the first that fits counts."""
+
 # Before any test module imports Airflow, which would otherwise settle in the home folder.
 os.environ["AIRFLOW_HOME"] = str(LOCAL / "tests" / "airflow")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
@@ -140,8 +143,23 @@ SMALL_SERVER = {
 """The same for a Spark Connect server, which has a JVM of its own."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test by the folder it is in, and runs the folders in their order, in each of them the long modules first."""
+@functools.cache
+def hand(path: str) -> str:
+    """Returns which tests one process takes in one go, by a test's path: those of the same name.
+
+    Without Spark: a whole live Airflow, the rest of Airflow, and all others. With Spark each file is a hand.
+    """
+    if path.startswith("tests/spark/") or "SparkSession" in (ROOT / path).read_text("utf-8"):
+        return path
+    return next((name for start, name in HANDS.items() if path.startswith(start)), path)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks each test by the folder it is in, and runs the folders in their order, in each of them the long modules first.
+
+    In several processes the hands without Spark are dealt first: short files end the run, and no process is idle beside them.
+    """
+    many = list(HANDS.values()) if hasattr(config, "workerinput") else []
 
     def folder(item: pytest.Item) -> str:
         return item.path.relative_to(ROOT / "tests").parts[0]
@@ -152,9 +170,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if ON_S3 and item.get_closest_marker("local_store"):
             item.add_marker(pytest.mark.skip(reason="it is about local files"))
 
-    def turn(item: pytest.Item) -> tuple[int, int]:
+    def turn(item: pytest.Item) -> tuple[int, int, int]:
         part, module = folder(item), item.path.stem.removeprefix("test_")
-        return FOLDERS.index(part) if part in FOLDERS else len(FOLDERS), LONG.index(module) if module in LONG else len(LONG)
+        own = hand(item.path.relative_to(ROOT).as_posix()) if many else ""
+        return (
+            many.index(own) if own in many else len(many),
+            FOLDERS.index(part) if part in FOLDERS else len(FOLDERS),
+            LONG.index(module) if module in LONG else len(LONG),
+        )
 
     items.sort(key=turn)
     require_short_tests(items)
@@ -162,22 +185,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Deals out to three processes (`make test`): all tests that need no Spark are one hand, those that do go file by file.
+    """Deals out to three processes (`make test`): each begins with a hand without Spark, and then takes files with Spark, longest first.
 
-    So two processes have a Spark session, and the third has all the rest; when that is done, it takes of the files that are left, with a
-    session of its own. Three keep two processors busy: each waits a sixth of its time, for servers, for Airflow and for its JVM.
-    The groups of pytest-xdist are not for it: under pytest 9.2 their names do not get into the ids of tests.
+    So no process ends long before the others: the hands without Spark wait a third of their time, for servers, browsers and Airflow, and as
+    one hand they took longer than all the rest. The groups of pytest-xdist are not for it: under pytest 9.2 their names do not get into the
+    ids of tests.
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    @functools.cache
-    def needs_spark(path: str) -> bool:
-        return path.startswith("tests/spark/") or "SparkSession" in (ROOT / path).read_text()
-
     class BySpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.partition("::")[0]
-            return path if needs_spark(path) else "others"
+            return hand(nodeid.partition("::")[0])
 
     return BySpark(config, log)
 

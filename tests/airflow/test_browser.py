@@ -24,7 +24,7 @@ from cdc_ops.state.db.schema import runs
 from cdc_ops.state.sql import open_reader, open_store
 from cdc_ops.state.table_run import TableRunStatus
 from tests.airflow.stage import FILE
-from tests.browser import Tab, pressed, typed, until
+from tests.browser import Tab, followed, pressed, typed, until
 from tests.status_case import fill_ledger, fill_many
 
 SERVER = Path(__file__).with_name("api_server.py")
@@ -150,22 +150,14 @@ def test_a_thousand_tables_are_paged_sorted_and_filtered_by_links_alone(site: Si
     visitor.open(f"{site.address}/cdc/ui?pipeline=big")
     assert visitor.value("document.querySelector('.tile').innerText").split() == ["1000", "of", "1005", "tables"]
     for link, first in (("th[aria-sort] a[href*='sort=rows']", "big.table_0999"), ("nav.pager a[rel=next]", "big.table_0899")):
-        before = visitor.loaded
-        visitor.value(f'document.querySelector("{link}").click()')
-        visitor.wait(before)
+        followed(visitor, link)
         assert visitor.value("document.querySelector('table.tables tbody th a').innerText") == first
-    before = visitor.loaded
-    visitor.value("document.querySelector('a.tile.failed').click()")
-    visitor.wait(before)
+    followed(visitor, "a.tile.failed")
     assert visitor.value("document.querySelectorAll('table.tables tbody').length") == 11
     assert visitor.value("document.querySelectorAll('svg.bar[role=img][aria-label]').length") == 11
     visitor.open(f"{site.address}/cdc/ui?pipeline=big&sort=table")
     for step, first in (("a[rel=last]", "0900"), ("a[rel=first]", "0000"), ("form button", "0300")):
-        before = visitor.loaded
-        visitor.value(
-            f"document.querySelector('nav.pager input[name=page]').value = '4'; document.querySelector('nav.pager {step}').click()"
-        )
-        visitor.wait(before)
+        followed(visitor, f"nav.pager {step}", first="document.querySelector('nav.pager input[name=page]').value = '4'")
         assert visitor.value("document.querySelector('table.tables tbody th a').innerText") == f"big.table_{first}"
 
 
@@ -186,9 +178,7 @@ def test_links_to_airflow_lead_out_of_its_frame_and_never_show_airflow_in_itself
         until(tab, f"location.pathname.startsWith('/airflow{there}') && !document.querySelector('iframe')")
         assert complaints(tab) == []
     tab.open(f"{site.address}/cdc/ui")
-    before = tab.loaded
-    tab.value("document.querySelector('a.out[href*=cdc_shop]').click()")
-    tab.wait(before)
+    followed(tab, "a.out[href*=cdc_shop]")
     assert tab.value("location.pathname") == "/airflow/dags/cdc_shop", "the page without its frame leads there too"
 
 
@@ -458,9 +448,7 @@ def test_a_gap_is_accepted_by_a_form_that_wants_a_reason(site: Site, colleague: 
         [gap] = store.report_gaps(lease, [Gap(stream="customers-0", low=(5,), high=(9,))])
         store.release(lease)
     tab.open(f"{site.address}/cdc/table?pipeline=shop&name=shop.customers")
-    before_load = tab.loaded
-    tab.value(f"document.querySelector('a[href$=\"#gap-{gap.gap_id}\"]').click()")
-    tab.wait(before_load)
+    followed(tab, f"a[href$='#gap-{gap.gap_id}']")
     sent(tab, "Accept the gap")
     tab.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 300))", awaitPromise=True)
     assert set(runs_of(site, "cdc_shop")) == before, "without a reason nothing is sent"
