@@ -27,7 +27,7 @@ from cdc_ops.events.binlog.decoder import BinlogFile
 from cdc_ops.events.binlog.files import open_binlog
 from cdc_ops.events.fast_binlog.change_batches import Changes, Target
 from cdc_ops.events.fast_binlog.exact_changes import exact_changes
-from cdc_ops.events.fast_binlog.mapped_files import is_packed, mapped
+from cdc_ops.events.fast_binlog.mapped_files import is_packed, mapped_content
 from cdc_ops.events.fast_binlog.metadata_columns import BEFORE, METADATA, Metadata
 
 __all__ = ["BinlogDataSource"]
@@ -111,15 +111,16 @@ class BinlogReader(DataSourceReader):
             return BinlogFile.open(path, open_binlog(path))
         from cdc_ops.events.fast_binlog.quick_scan import scan_content
 
-        with mapped(path) as data:
+        with mapped_content(path, open_binlog(path)) as (data, _):
             return BinlogFile(name=path, open_file=open_binlog(path), scan=scan_content(path, data))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the changes of a range."""
         own: Range = partition.value
-        with mapped(own.file.name) as data:
-            columns = self._metadata.of_file(own.file, data, self._options.get("aftergtids", ""))
-            for changes in self._changes(own, data):
+        with mapped_content(own.file.name, own.file.open_file) as (data, open_again):
+            file = replace(own.file, open_file=open_again)
+            columns = self._metadata.of_file(file, data, self._options.get("aftergtids", ""))
+            for changes in self._changes(replace(own, file=file), data):
                 yield from columns.batches(changes)
 
     def _changes(self, own: Range, data: npt.NDArray[np.uint8]) -> Iterator[Changes]:

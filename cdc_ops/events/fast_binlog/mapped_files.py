@@ -22,17 +22,6 @@ def is_packed(path: str) -> bool:
 
 
 @contextmanager
-def mapped(path: str) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yields the content of a binlog on disk.
-
-    Raises:
-        BinlogError: it is packed in a way that is not known, or damaged.
-    """
-    with mapped_content(path, open_binlog(path)) as (data, _):
-        yield data
-
-
-@contextmanager
 def mapped_content(name: str, open_file: Open) -> Iterator[tuple[npt.NDArray[np.uint8], Open]]:
     """Yields the content of a binlog of any store, unpacked, and what opens it again without its store.
 
