@@ -29,7 +29,6 @@ from cdc_ops.errors import from_payload
 from cdc_ops.events.record import Record
 from cdc_ops.events.records.json_lines import is_compressed
 from cdc_ops.events.registry import spec_of
-from cdc_ops.events.scan.binlog import SMALL
 from cdc_ops.events.scan.facts import FileFacts, TableFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.parts import Parts
@@ -211,7 +210,11 @@ def _scanned_by_tasks(spark: SparkSession, tasks: tuple[TableTask, ...], files: 
 
 def will_compile(task: TableTask, files: Sequence[FileTasks]) -> bool:
     """True if functions that decode binlogs are needed, and this machine has none that are compiled."""
-    return spec_of(task.format).is_binlog and any(one.size >= SMALL for one in files) and is_uncompiled()
+    if not spec_of(task.format).is_binlog:
+        return False
+    from cdc_ops.events.scan.binlog import SMALL  # brings the reference decoder, which other formats do without
+
+    return any(one.size >= SMALL for one in files) and is_uncompiled()
 
 
 def spread(spark: SparkSession, rows: Sequence[tuple[str]], name: str, slices: int) -> DataFrame:
