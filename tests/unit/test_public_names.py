@@ -20,6 +20,7 @@ def test_the_names_that_may_be_relied_on_are_those_of_the_modules() -> None:
 
 
 def test_each_of_them_exists_and_says_what_it_is_for() -> None:
-    found = [getattr(import_module(module), name) for module, names in promised().items() for name in names]
+    found = [(name, getattr(import_module(module), name)) for module, names in promised().items() for name in names]
     assert len(found) >= 16
-    assert [one for one in found if not one.__doc__] == []
+    silent = [name for name, one in found if callable(one) and (not one.__doc__ or one.__doc__.startswith(f"{name}("))]
+    assert silent == []
