@@ -155,7 +155,7 @@ def followed(tab: Tab, selector: str, first: str = "") -> None:
     element = f"document.querySelector({json.dumps(selector)})"
     until(tab, f"document.readyState === 'complete' && {element}")
     before = tab.loaded
-    tab.value(f"{first}; {element}.click()" if first else f"{element}.click()")
+    tab.value(f"{first}; {element}.click()")
     tab.wait(before)
 
 
