@@ -14,7 +14,11 @@ from cdc_ops.sources.sql.session import NOTHING, Row
 
 _MARIADB: Final = "SELECT UTC_TIMESTAMP(6) AS now, p.*, p.id = CONNECTION_ID() AS own FROM information_schema.processlist AS p"
 
-_IDLE_COMMANDS: Final = frozenset(("sleep", "daemon", "binlog dump", "binlog dump gtid", "slave_io", "killed", "statistics", "ping"))
+_IDLE_COMMANDS: Final = frozenset(
+    ("sleep", "daemon", "binlog dump", "binlog dump gtid", "slave_io", "killed", "quit", "statistics", "ping")
+)
+"""Commands that write nothing by themselves; "quit" ends a connection, and rolls its transaction back."""
+
 _SYSTEM_USERS: Final = frozenset(("system user", "event_scheduler"))
 _LISTED_ONLY: Final = frozenset((("system user", "connect", "Group replication applier module"),))
 """User, command and text of threads that never write; the text is a constant of the server. Each is told by all three."""
