@@ -1,12 +1,17 @@
 """docs/cli.md, from the commands themselves: `python -m cdc_ops.cli.reference > docs/cli.md`."""
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from cdc_ops.cli import __doc__ as overview
 from cdc_ops.cli import app
+
+MANY: Final = 6
+"""An option that at least so many commands have, with the same meaning, is explained once for all of them."""
 
 
 def reference_markdown() -> str:
@@ -16,11 +21,18 @@ def reference_markdown() -> str:
     lines += ["", "This page is made from the commands themselves. [Which command for what](which-command.md) compares those that repair."]
     lines += ["", "| command | what it does |", "|---|---|"]
     lines += [f"| [`{name}`](#{name.replace(' ', '-')}) | {_first_paragraph(command)} |" for name, command in _commands(group, "cdc-ops")]
-    for name, command in _commands(group, "cdc-ops"):
-        lines += ["", f"## {name}", "", (command.help or "").strip(), "", "| option | meaning |", "|---|---|"]
-        lines += [
-            f"| {_names(option)} | {_meaning(option)} |" for option in command.params if isinstance(option, TyperOption | TyperArgument)
-        ]
+    commands = [(name, command, [*_rows(command)]) for name, command in _commands(group, "cdc-ops")]
+    counted = Counter(row for *_, rows in commands for row in rows)
+    commonest = {names: (names, meaning) for (names, meaning), _ in reversed(counted.most_common())}
+    shared = [row for row, count in counted.most_common() if count >= MANY and row in commonest.values()]
+    lines += ["", "## Options of many commands", "", "Each command names those that it has.", "", "| option | meaning |", "|---|---|"]
+    lines += [f"| {names} | {meaning} |" for names, meaning in shared]
+    for name, command, rows in commands:
+        lines += ["", f"## {name}", "", (command.help or "").strip()]
+        own = [f"| {names} | {meaning} |" for names, meaning in rows if (names, meaning) not in shared]
+        lines += ["", "| option | meaning |", "|---|---|", *own] if own else []
+        also = [names.partition(",")[0] for names, meaning in rows if (names, meaning) in shared]
+        lines += ["", f"{'Also' if own else 'Options:'} {', '.join(also)}."] if also else []
     return "\n".join(lines) + "\n"
 
 
@@ -34,6 +46,12 @@ def _commands(group: object, name: str) -> Iterator[tuple[str, TyperCommand]]:
 
 def _first_paragraph(command: TyperCommand) -> str:
     return " ".join((command.help or "").partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _rows(command: TyperCommand) -> Iterator[tuple[str, str]]:
+    for option in command.params:
+        if isinstance(option, TyperOption | TyperArgument):
+            yield _names(option), _meaning(option)
 
 
 def _names(option: TyperOption | TyperArgument) -> str:
