@@ -130,6 +130,9 @@ SMALL_SPARK = {
     # Of thousands of tables none is needed when its test is over; all their snapshots would keep the collector busy.
     "spark.databricks.delta.delta.log.cacheSize": "50",
     "spark.sql.ui.retainedExecutions": "20",
+    **{f"spark.ui.retained{kept}": "50" for kept in ("Jobs", "Stages")},
+    # Spark writes out the plan of each statement for a page that nobody sees: this way is the shortest.
+    "spark.sql.ui.explainMode": "simple",
     # The usual one renames a commit by way of four processes (readlink).
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     # Files on their way to S3 wait in memory: on disk they want the local file system that this does without.

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 EVERY: Final = 1.0
 """Seconds between two looks."""
+_OVER: Final = frozenset(("COMPLETE", "SKIPPED"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,26 +64,44 @@ def metered(spark: SparkSession, told: Callable[[Work], None], every: float = EV
 def _look(context: Any, group: str, told: Callable[[Work], None], ended: threading.Event, every: float) -> None:
     with suppress(Exception):  # a JVM that ends meanwhile; whatever it is, nothing depends on what is told here
         tracker, store = context._jsc.statusTracker(), context._jsc.sc().statusStore()
+        over: dict[int, _Stage] = {}
         while not ended.wait(every):
-            work = _work(tracker, store, group)
+            work = _work(tracker, store, group, over)
             if work is not None and not ended.is_set():
                 told(work)
 
 
-def _work(tracker: Any, store: Any, group: str) -> Work | None:
-    """Returns what the jobs of a group have done, None if there is none yet."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """What a stage has done, that is over: `ended` is False if it was left out because its result was there."""
+
+    rows: int
+    ended: bool
+
+
+def _work(tracker: Any, store: Any, group: str, over: dict[int, _Stage]) -> Work | None:
+    """Returns what the jobs of a group have done, None if there is none yet.
+
+    Spark sorts all stages that it remembers to tell of one, so none is asked of again that is over (`over` is written to).
+    """
     jobs = tuple(tracker.getJobIdsForGroup(group))
     stages = {stage for job in jobs if (known := tracker.getJobInfo(job)) is not None for stage in known.stageIds()}
     if not stages:
         return None
     active = stages & set(tracker.getActiveStageIds())
-    rows = done = tasks = ended = 0
-    for stage in sorted(stages):
-        with suppress(Exception):  # a stage that is skipped has no attempt
+    rows = done = tasks = 0
+    for stage in sorted(stages - over.keys()):
+        with suppress(Exception):  # a stage that has not begun has no attempt, nor one that is skipped while its job is at work
             data = store.lastStageAttempt(stage)
+            if str(data.status()) in _OVER:
+                over[stage] = _Stage(rows=data.inputRecords(), ended=str(data.status()) == "COMPLETE")
+                continue
             rows += data.inputRecords()
             if stage in active:
                 done, tasks = done + data.numCompleteTasks(), tasks + data.numTasks()
-            elif str(data.status()) == "COMPLETE":
-                ended += 1
-    return Work(rows=rows, tasks_done=done, tasks=tasks, stages_done=ended)
+    return Work(
+        rows=rows + sum(stage.rows for stage in over.values()),
+        tasks_done=done,
+        tasks=tasks,
+        stages_done=sum(stage.ended for stage in over.values()),
+    )
