@@ -1,51 +1,102 @@
-"""The formats of change records by name."""
+"""The formats of change records by name. What a format declares is there without its decoder, and without Arrow.
 
-from collections.abc import Callable
+Each tool has a package in `formats`. Its `specs` has what its formats declare (`SPECS`), and where that is more than the demanded settings,
+the configuration of the tool (`configuration`). Its `records` opens its formats (`open_format`). Both are loaded when asked for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec
-from cdc_ops.core.formats.catalog import format_spec, is_own_format
-from cdc_ops.events.format import Format
+from cdc_ops.core.formats.demanded_settings import Configuration, tool_settings
+from cdc_ops.core.text import did_you_mean
+from cdc_ops.errors import ConfigError
 
-_FORMATS: Final[dict[str, str]] = {
-    "debezium-mysql": "cdc_ops.events.formats.debezium.events:mysql",
-    "debezium-postgres": "cdc_ops.events.formats.debezium.events:postgres",
-    "debezium-sqlserver": "cdc_ops.events.formats.debezium.events:sqlserver",
-    "debezium-oracle": "cdc_ops.events.formats.debezium.events:oracle",
-    "debezium-mongodb": "cdc_ops.events.formats.debezium.mongodb:mongodb",
-    "debezium-mysql-unwrapped": "cdc_ops.events.formats.debezium.flat:mysql",
-    "debezium-postgres-unwrapped": "cdc_ops.events.formats.debezium.flat:postgres",
-    "debezium-sqlserver-unwrapped": "cdc_ops.events.formats.debezium.flat:sqlserver",
-    "debezium-oracle-unwrapped": "cdc_ops.events.formats.debezium.flat:oracle",
-    "debezium-mongodb-unwrapped": "cdc_ops.events.formats.debezium.mongodb_flat:mongodb",
-    "dts-json": "cdc_ops.events.formats.dts:json_records",
-    "dts-avro": "cdc_ops.events.formats.dts:avro_records",
-    "maxwell": "cdc_ops.events.formats.maxwell:maxwell",
-    "canal": "cdc_ops.events.formats.canal:canal",
-    "ticdc-canal": "cdc_ops.events.formats.canal:canal",
-    "aws-dms-csv": "cdc_ops.events.formats.dms:dms",
-    "aws-dms-parquet": "cdc_ops.events.formats.dms:dms",
-    "goldengate-json": "cdc_ops.events.formats.goldengate:goldengate",
-    "hudi-cdc": "cdc_ops.events.formats.hudi:hudi",
-    "mysql-binlog": "cdc_ops.events.formats.binlog:binlog",
+if TYPE_CHECKING:
+    from cdc_ops.events.format import Format
+
+BINLOG: Final = "mysql-binlog"
+"""The format of binlogs as their servers write them: the one that needs the numbers of its files."""
+
+_SERVERS: Final = ("mysql", "postgres", "sqlserver", "oracle", "mongodb")
+_DEBEZIUM: Final = tuple(f"debezium-{server}{suffix}" for suffix in ("", "-unwrapped", "-avro") for server in _SERVERS)
+_TOOLS: Final[dict[str, tuple[str, ...]]] = {
+    "debezium": (*_DEBEZIUM, *(f"debezium-{server}-unwrapped-avro" for server in _SERVERS if server != "mongodb")),
+    "dts": ("dts-json", "dts-avro"),
+    "maxwell": ("maxwell",),
+    "canal": ("canal", "ticdc-canal"),
+    "dms": ("aws-dms-csv", "aws-dms-parquet"),
+    "goldengate": ("goldengate-json",),
+    "hudi": ("hudi-cdc",),
+    "binlog": (BINLOG,),
 }
-_AVRO: Final = "-avro"
+"""The formats of each package."""
+_PACKAGES: Final = {name: f"cdc_ops.events.formats.{tool}" for tool, names in _TOOLS.items() for name in names}
 
 
-def open_format(options: FormatOptions) -> Format:
+class _Specs(Mapping[str, FormatSpec]):
+    """The declared properties by name; those of a tool are loaded when one of them is asked for."""
+
+    def __getitem__(self, name: str) -> FormatSpec:
+        specs: tuple[FormatSpec, ...] = _specs_of(name).SPECS
+        return next(spec for spec in specs if spec.name == name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PACKAGES)
+
+    def __len__(self) -> int:
+        return len(_PACKAGES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _PACKAGES
+
+
+FORMAT_SPECS: Final[Mapping[str, FormatSpec]] = _Specs()
+"""The declared properties of each supported format."""
+
+
+def _specs_of(name: str) -> Any:
+    return import_module(f"{_PACKAGES[name]}.specs")
+
+
+def is_own_format(name: str) -> bool:
+    """True for `module:callable`: a third-party format, which only the job that reads the records can load."""
+    return ":" in name
+
+
+def format_spec(name: str) -> FormatSpec:
+    """Returns the declared properties of a format.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    if name in FORMAT_SPECS:
+        return FORMAT_SPECS[name]
+    raise ConfigError(
+        f"Format {name!r} does not exist. {did_you_mean(name, FORMAT_SPECS)}",
+        why="A custom format is named as 'module:callable'.",
+        data="Nothing was read or written.",
+        next="Correct the name of the format; 'cdc-ops formats list' shows all formats.",
+    )
+
+
+def configuration(spec: FormatSpec) -> Configuration:
+    """Returns what the tool of a supported format is to be configured with, so that no data is lost."""
+    make: Callable[[FormatSpec], Configuration] | None = getattr(_specs_of(spec.name), "configuration", None)
+    return Configuration(tool=tool_settings(spec)) if make is None else make(spec)
+
+
+def open_format(options: FormatOptions) -> "Format":
     """Opens a format with its options; the name `module:callable` is that of a third party's format.
 
     Raises:
         ConfigError: there is no format of that name.
     """
-    name = options.name
-    if is_own_format(name):
-        place = name
+    if is_own_format(options.name):
+        module, _, factory = options.name.partition(":")
     else:
-        known = format_spec(name).name
-        place = _FORMATS.get(known) or _FORMATS[known.removesuffix(_AVRO)]
-    module, _, factory = place.partition(":")
+        module, factory = f"{_PACKAGES[format_spec(options.name).name]}.records", "open_format"
     make: Callable[[FormatOptions], Format] = getattr(import_module(module), factory)
     return make(options)
 

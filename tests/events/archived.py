@@ -5,9 +5,9 @@ from typing import Any
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.events.format_spec import Container, FormatOptions
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.events.records.files import open_records
 from cdc_ops.events.records.reader import FileCount, Numbered, RecordReader
+from cdc_ops.events.registry import format_spec
 
 FORMATS = {
     Container.LINES: "maxwell",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.events.record import Record
+from cdc_ops.events.registry import format_spec
 from cdc_ops.testing.format_suite import GoldenFolder
 from tests.conftest import GOLDEN
 from tests.events.random_debezium import TOKENS

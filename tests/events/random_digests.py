@@ -18,12 +18,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.formats.catalog import FORMAT_SPECS
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.events.format import Format
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import Envelope, Record
-from cdc_ops.events.registry import open_format
+from cdc_ops.events.registry import FORMAT_SPECS, open_format
 from cdc_ops.events.table import TableReader, is_of
 from tests.events.changed_golden import changed_records, golden_folder
 from tests.events.random_formats import CASES

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cdc_ops.archives.local import LocalArchive
 from cdc_ops.core.events.format_spec import Container
-from cdc_ops.core.formats.dms import CSV_DELIMITER
+from cdc_ops.events.formats.dms.specs import CSV_DELIMITER
 from cdc_ops.events.records import json_lines
 from cdc_ops.events.records.csv import CsvDialect, CsvRecords
 from cdc_ops.events.records.json_lines import ByteRange, Lines

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
@@ -21,7 +20,7 @@ from cdc_ops.events.format import UNSTORABLE, NoValue
 from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import FieldType, Record
-from cdc_ops.events.registry import open_format
+from cdc_ops.events.registry import format_spec, open_format
 from cdc_ops.events.table import TableReader
 from cdc_ops.events.values import ValueTooLargeError, from_text
 

@@ -4,12 +4,11 @@ import json
 from decimal import Decimal
 
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.formats.catalog import FORMAT_SPECS
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import Record
-from cdc_ops.events.registry import open_format
+from cdc_ops.events.registry import FORMAT_SPECS, open_format
 from cdc_ops.events.table import TableReader
 from cdc_ops.testing.format_suite import FormatSuite
 from tests.conftest import GOLDEN

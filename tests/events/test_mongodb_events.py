@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
-from cdc_ops.core.formats.mongodb import CAPTURE_MODE
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE
-from cdc_ops.events.formats.debezium.mongodb import patch_of
-from cdc_ops.events.formats.debezium.mongodb_values import fields_of, read, read_flat
+from cdc_ops.events.formats.debezium.declared.mongodb import CAPTURE_MODE
+from cdc_ops.events.formats.debezium.mongodb.events import patch_of
+from cdc_ops.events.formats.debezium.mongodb.values import fields_of, read, read_flat
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import NOT_JSON, DoubledImage, Envelope, FieldType, Record
 from cdc_ops.events.registry import open_format

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.core.events.format_spec import RecordKind
-from cdc_ops.core.formats.catalog import FORMAT_SPECS
+from cdc_ops.events.registry import FORMAT_SPECS
 from tests.events.random_digests import COUNT, GOLDEN_COUNT, Given, expected, golden_records, random_records, told
 from tests.events.random_formats import CASES
 

@@ -3,12 +3,11 @@
 import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
-from cdc_ops.core.formats.catalog import FORMAT_SPECS
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.events.change import ChangeBatch
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import NOT_JSON, NOT_UTF8, Record
-from cdc_ops.events.registry import open_format
+from cdc_ops.events.registry import FORMAT_SPECS, open_format
 from cdc_ops.events.table import TableReader, is_of
 from tests.unit.test_events import schema
 

@@ -17,7 +17,7 @@ from cdc_ops.core.operation.log_batch import PRESENT
 from cdc_ops.core.pipeline.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import ArchiveFileError, from_payload
-from cdc_ops.events.formats.debezium import events as debezium_events
+from cdc_ops.events.formats.debezium import records as debezium_records
 from cdc_ops.events.record import NOT_JSON, NOT_UTF8, Record
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.merging import merged_facts
@@ -171,7 +171,7 @@ def test_tables_of_a_folder_get_of_one_scan_what_each_gets_alone_and_a_record_is
     settings: list[dict[str, Any]] = [{"watch": watch}, {"keeps_all": True}, {}, {"buckets": 4}]
 
     parsed = Counter[int]()
-    form_of = debezium_events.mysql
+    form_of = debezium_records.open_format
 
     def counting(options: FormatOptions) -> Any:
         form = form_of(options)
@@ -185,9 +185,9 @@ def test_tables_of_a_folder_get_of_one_scan_what_each_gets_alone_and_a_record_is
         return form
 
     together = [scans.task(one, **more) for one, more in zip(tables, settings, strict=True)]
-    monkeypatch.setattr(debezium_events, "mysql", counting)
+    monkeypatch.setattr(debezium_records, "open_format", counting)
     found = scans.read(name, *together)
-    monkeypatch.setattr(debezium_events, "mysql", form_of)
+    monkeypatch.setattr(debezium_records, "open_format", form_of)
     assert set(parsed.values()) == {1}
     assert len(parsed) == len(lines) - 1  # one has no value
     for task, facts, one, more in zip(together, found, tables, settings, strict=True):

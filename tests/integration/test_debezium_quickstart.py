@@ -7,11 +7,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.connector_settings import archive_settings, sink_settings, tool_settings
+from cdc_ops.core.formats.demanded_settings import archive_settings
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.dev.sink_archive import SinkArchive
+from cdc_ops.events.registry import configuration, format_spec
 from tests.world import World
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/debezium-quickstart.md").read_text("utf-8")
@@ -28,8 +28,8 @@ def of_engine(config: dict[str, str]) -> dict[str, str]:
 
 
 def test_the_blocks_of_the_page_are_those_that_formats_show_prints(tmp_path: Path) -> None:
-    assert CONNECTOR["config"] == tool_settings(FACTS)
-    assert SINK["config"] == sink_settings(FACTS)
+    assert CONNECTOR["config"] == configuration(FACTS).tool
+    assert SINK["config"] == configuration(FACTS).sink
     for number, text in enumerate((LOCAL, ON_S3)):
         file = tmp_path / f"{number}.yaml"
         file.write_text(text, "utf-8")

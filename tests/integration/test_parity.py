@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnBadRecord
 from cdc_ops.core.pipeline.paths import quarantine_path
@@ -27,6 +26,7 @@ from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.dev.sink_archive import SinkArchive
 from cdc_ops.errors import ConfigError, SourceTableError
+from cdc_ops.events.registry import format_spec
 from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.sources.base import open_source
 from cdc_ops.steps.query.jdbc_rows import read_source

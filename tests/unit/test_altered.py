@@ -8,8 +8,8 @@ import pytest
 from cdc_ops.core.events.column_drift import STATEMENT_LENGTH
 from cdc_ops.core.events.ddl_changes import Renaming, Statement, TableChangeKind
 from cdc_ops.core.events.format_spec import FormatSpec
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.events.registry import format_spec
 from cdc_ops.events.scan.facts import Drift, FoundStatement
 from cdc_ops.steps.log.altered_tables import AlteredTable, statements_of
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from cdc_ops.core.archive.avro_header import AvroHeader, header_of, read_header
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.dev.avro import MARK, avro_file, avro_schema, by_schema
 from cdc_ops.errors import SourceTableError
 from cdc_ops.events.records.avro_schemas import connect_schema, has_choices, without_logical_types
+from cdc_ops.events.registry import format_spec
 
 DECIMAL: dict[str, Any] = {
     **{"type": "bytes", "scale": 2, "precision": 10, "logicalType": "decimal", "connect.version": 1},

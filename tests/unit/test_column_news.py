@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from cdc_ops.core.events.column_drift import NO_DRIFT, SHOWN, ColumnDrift
 from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.json_codec import dumps, loads
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW
+from cdc_ops.events.registry import format_spec
 
 
 def test_nothing_is_said_where_events_speak_of_all_columns() -> None:

@@ -13,9 +13,9 @@ import yaml
 from cdc_ops.config.loading import load_pipelines
 from cdc_ops.core.archive.file_names import KafkaName, parse_name
 from cdc_ops.core.events.format_spec import Where
-from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.connector_settings import archive_settings, sink_settings, tool_settings
+from cdc_ops.core.formats.demanded_settings import archive_settings
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.events.registry import configuration, format_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yaml").read_text("utf-8"))["services"]
@@ -44,13 +44,13 @@ def test_the_profile_has_these_services_and_nothing_outside_waits_for_them() -> 
 
 
 def test_the_connector_has_each_setting_that_the_format_demands() -> None:
-    wanted = tool_settings(SPEC)
+    wanted = configuration(SPEC).tool
     assert {name: SOURCE.get(name) for name in wanted} == wanted
     assert "skipped.operations" in wanted
 
 
 def test_the_sink_has_each_setting_that_the_format_demands_but_for_its_region() -> None:
-    wanted = {name: value for name, value in sink_settings(SPEC).items() if name != "s3.region"}
+    wanted = {name: value for name, value in configuration(SPEC).sink.items() if name != "s3.region"}
     assert {name: SINK.get(name) for name in wanted} == wanted
     assert "format.class" in wanted
 

@@ -16,7 +16,6 @@ from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.events.column_drift import ColumnDrift
 from cdc_ops.core.events.ddl_changes import DdlChange, TableChangeKind
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_state import TableState
@@ -27,7 +26,6 @@ from cdc_ops.core.schema.declared_tables import (
     TypeDialect,
     declared_column,
     declared_schema,
-    dialect_of,
     next_step,
 )
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of
@@ -35,6 +33,7 @@ from cdc_ops.core.schema.schema_evolution import Recorded, SchemaSettings, compa
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, RequestError, SchemaChangedError, SourceTableError
+from cdc_ops.events.registry import format_spec
 from cdc_ops.jobs import connection_url
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.declared import DeclaredSource
@@ -177,8 +176,8 @@ def test_flattened_records_of_a_server_without_truncate_need_not_accept_that_it_
 def test_formats_that_read_values_by_their_source_say_by_which() -> None:
     wanted = {"debezium-mysql-avro": MYSQL, "debezium-oracle": ORACLE, "dts-json": MYSQL, "canal": MYSQL, "ticdc-canal": MYSQL}
     wanted |= {"debezium-mongodb-unwrapped": MONGODB, "debezium-oracle-unwrapped-avro": ORACLE}
-    assert {name: dialect_of(name) for name in wanted} == wanted
-    assert [dialect_of(name) for name in ("goldengate-json", "aws-dms-csv", "mine:make")] == [None, None, None]
+    assert {name: format_spec(name).dialect for name in wanted} == wanted
+    assert [format_spec(name).dialect for name in ("goldengate-json", "aws-dms-csv", "mysql-binlog")] == [None, None, None]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import typer
 
 from cdc_ops import errors
 from cdc_ops.config.loading import load_pipeline
-from cdc_ops.core.formats.catalog import FORMAT_SPECS
+from cdc_ops.events.registry import FORMAT_SPECS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])

@@ -6,7 +6,6 @@ import pytest
 
 from cdc_ops.core.events.change_feed import feed_columns
 from cdc_ops.core.events.format_spec import ColumnFilter, EventMarks, FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of, trims_fractions
 from cdc_ops.core.schema.mysql_types import mysql_mapping
@@ -14,6 +13,7 @@ from cdc_ops.core.schema.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, SourceTableError
+from cdc_ops.events.registry import format_spec
 
 ROUNDS = LossySetting(
     name="decimals", safe=("exact",), default="rounded", loses="Digits.", remedy="Set decimals=exact.", families=(LogicalType.DECIMAL,)

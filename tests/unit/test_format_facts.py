@@ -9,13 +9,12 @@ from typer.testing import CliRunner
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Where
-from cdc_ops.core.formats.catalog import FORMAT_SPECS, format_spec
 from cdc_ops.core.formats.checks import check_format, check_settings, losses
-from cdc_ops.core.formats.connector_settings import archive_settings, only_accepted, sink_settings, tool_settings
+from cdc_ops.core.formats.demanded_settings import archive_settings, only_accepted
 from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import ConfigError
-from cdc_ops.events.registry import open_format
+from cdc_ops.events.registry import FORMAT_SPECS, configuration, format_spec, open_format
 from tests.declared_world import MAXWELL, DeclaredWorld
 
 FLAT = [name for name in FORMAT_SPECS if "-unwrapped" in name and "mongodb" not in name]
@@ -131,7 +130,7 @@ def test_what_a_format_loses_of_a_column_is_refused_by_the_plan(tmp_path: Path) 
 def test_the_converters_setting_of_that_name_is_not_taken_for_the_transformations() -> None:
     spec = format_spec("debezium-mysql-unwrapped")
     assert {"converter.replace.null.with.default", "replace.null.with.default"} <= set(archive_settings(spec))
-    block = tool_settings(spec)
+    block = configuration(spec).tool
     assert block["transforms.unwrap.replace.null.with.default"] == "false"
     assert block["value.converter.replace.null.with.default"] == "false"
 
@@ -218,7 +217,7 @@ def test_a_value_to_copy_is_one_that_loses_nothing() -> None:
 def test_blocks_for_connectors_hold_what_is_demanded_of_each() -> None:
     for name in RELATIONAL:
         spec = format_spec(name)
-        blocks = {**sink_settings(spec), **tool_settings(spec)}
+        blocks = {**configuration(spec).sink, **configuration(spec).tool}
         for item in spec.lossy:
             if item.loses_at(item.default) and not item.only.declared and item.where is not Where.NOWHERE:
                 assert not item.loses_at(blocks[item.written or item.name]), (name, item.name)
@@ -234,7 +233,7 @@ def test_the_command_line_shows_formats_with_blocks_that_are_json() -> None:
         assert part in shown.output
     start = shown.output.index("{")
     block, _ = json.JSONDecoder().raw_decode(shown.output[start:])
-    assert block["config"] == tool_settings(format_spec("debezium-mysql"))
+    assert block["config"] == configuration(format_spec("debezium-mysql")).tool
     data = json.loads(CliRunner().invoke(app, ["formats", "show", "debezium-mysql", "--json"]).output)
     assert data["blocks"]["tool"] == block["config"]
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from cdc_ops.core.formats.catalog import FORMAT_SPECS, format_spec
+from cdc_ops.events.registry import FORMAT_SPECS, format_spec
 from cdc_ops.testing import format_suite
 from cdc_ops.testing.format_suite import GoldenFolder
 from tests.conftest import GOLDEN

@@ -7,10 +7,10 @@ from cdc_ops.config.reading.diagnostics import Problem
 from cdc_ops.config.reading.document import Document
 from cdc_ops.config.reading.explain import place_of
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec
-from cdc_ops.core.formats.catalog import FORMAT_SPECS, is_own_format
 from cdc_ops.core.formats.checks import losses, unknown_settings
-from cdc_ops.core.formats.connector_settings import archive_settings
+from cdc_ops.core.formats.demanded_settings import archive_settings
 from cdc_ops.core.text import did_you_mean
+from cdc_ops.events.registry import FORMAT_SPECS, is_own_format
 
 Data = Mapping[str, Any]
 

@@ -14,11 +14,11 @@ from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_conf
 from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import place_of
 from cdc_ops.core.archive.file_names import Layout
-from cdc_ops.core.formats.binlog import MYSQL_BINLOG
 from cdc_ops.core.pipeline.catalog_names import is_of_one_table
 from cdc_ops.core.pipeline.pipeline import Reader, SourceKind
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
+from cdc_ops.events.registry import BINLOG
 
 Data = Mapping[str, Any]
 
@@ -188,14 +188,14 @@ def _check_logs(data: Data, document: Document) -> Iterator[Problem]:
 
 def _check_binlogs(archive: Data, document: Document) -> Iterator[Problem]:
     """The numbers of binlogs are a part of the order of their events, so layout and format belong together."""
-    of_layout, of_format = archive.get("layout") is Layout.BINLOG, archive.get("format") == MYSQL_BINLOG.name
+    of_layout, of_format = archive.get("layout") is Layout.BINLOG, archive.get("format") == BINLOG
     if of_format and not of_layout:
-        message = f"The format {MYSQL_BINLOG.name!r} needs the numbers of its files, and the layout does not read them."
+        message = f"The format {BINLOG!r} needs the numbers of its files, and the layout does not read them."
         at = _value(document, ("archive", "layout")) if "layout" in archive else _value(document, ("archive", "format"))
         yield Problem(mark=at, message=message, valid="Write 'layout: binlog'.")
     elif of_layout and archive.get("format") and not of_format:
         message = f"Files of the layout 'binlog' are binlogs, and the format {archive['format']!r} does not read them."
-        yield Problem(mark=_value(document, ("archive", "layout")), message=message, valid=f"Write 'format: {MYSQL_BINLOG.name}'.")
+        yield Problem(mark=_value(document, ("archive", "layout")), message=message, valid=f"Write 'format: {BINLOG}'.")
 
 
 def _check_paths(data: Data, document: Document) -> Iterator[Problem]:

@@ -9,8 +9,9 @@ from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import missing_field, place_of
 from cdc_ops.core.pipeline.archive_config import InitialLoad, OnGap
 from cdc_ops.core.pipeline.pipeline import SourceKind
-from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN, TypeDialect, declared_column, dialect_of
+from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN, TypeDialect, declared_column
 from cdc_ops.core.text import did_you_mean
+from cdc_ops.events.registry import FORMAT_SPECS
 
 Data = Mapping[str, Any]
 
@@ -92,7 +93,8 @@ def _check_types(source: Data, document: Document) -> Iterator[Problem]:
 
 def _check_dialect(data: Data, document: Document) -> Iterator[Problem]:
     form, chosen = data.get("archive", {}).get("format", ""), data["source"].get("dialect", TypeDialect.DELTA)
-    needed = dialect_of(form)
+    spec = FORMAT_SPECS.get(form)
+    needed = spec.dialect if spec is not None else None
     if needed is not None and needed is not chosen:
         message = f"Events of the format {form!r} need the types of their source, and 'tables' uses those of {chosen.value!r}."
         mark = place_of(document, ("source", "dialect")).value

@@ -8,6 +8,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
+from cdc_ops.core.schema.declared_tables import TypeDialect
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
@@ -183,6 +184,7 @@ class EventMarks:
         key_change: How an update of a key column shows.
         truncate: How TRUNCATE shows.
         ddl: How a changed column shows.
+        statements: The SQL dialect of statements: `MYSQL`, which is understood; empty = another one, or none is ever written.
         hidden_keys: Why an update does not show that a column has changed which is not of the primary key; empty = it shows it.
     """
 
@@ -191,7 +193,30 @@ class EventMarks:
     key_change: str
     truncate: str
     ddl: str
+    statements: str = ""
     hidden_keys: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvSettings:
+    """The settings that say how a tool writes CSV, each by its name among the format's settings; empty = there is none.
+
+    Args:
+        delimiter: Its value is the character between values; without the setting a comma.
+        null: Its value is the text for NULL, without quotes; without the setting `NULL`.
+        missing: Its value is the text for a value that the tool does not have; empty = there is no such text.
+        columns: Their values are names of columns that every file has.
+        no_column: Values of those settings that name no column.
+    """
+
+    delimiter: str = ""
+    null: str = ""
+    missing: str = ""
+    columns: tuple[str, ...] = ()
+    no_column: tuple[str, ...] = ("",)
+
+
+NO_CSV_SETTINGS: Final = CsvSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,10 +226,12 @@ class FileKind:
     Args:
         container: What they hold records in.
         column_names: What names of columns have to be, as a regular expression; empty = any.
+        csv: Of CSV files, the settings that say how they are written.
     """
 
     container: Container = Container.LINES
     column_names: str = ""
+    csv: CsvSettings = NO_CSV_SETTINGS
 
 
 ANY_LINES: Final = FileKind()
@@ -228,7 +255,7 @@ class FormatSpec:
         one_order: False if events of different partitions of a topic have no order among them; those of a key are in one.
         names_table: False if records do not say of which table they are: then all of a folder are of one.
         files: What the files can hold.
-        statements: The SQL dialect of its statements: `MYSQL`, which is understood; empty = another one, or none is ever written.
+        dialect: The database by whose types values are read; None = every one fits.
         sparse: True if rows need not have all columns: what a whole row does not name is NULL, and not older than its column.
     """
 
@@ -244,7 +271,7 @@ class FormatSpec:
     one_order: bool = True
     names_table: bool = True
     files: FileKind = ANY_LINES
-    statements: str = ""
+    dialect: TypeDialect | None = None
     sparse: bool = False
 
     @property

@@ -1,9 +1,8 @@
-"""Known losses that several tools share."""
+"""Known losses that several tools share. Pure."""
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import ColumnFilter, LossySetting, Where
-from cdc_ops.core.schema.logical_types import LogicalType
+from cdc_ops.core.events.format_spec import LossySetting, Where
 
 FULL_ROW_IMAGE: Final = LossySetting(
     name="binlog_row_image",
@@ -20,17 +19,6 @@ NO_TRUNCATE: Final = LossySetting(
     default="dropped",
     loses="The tool writes no event for TRUNCATE: the rows stay in the lake until a resync or a reconcile.",
     remedy="Do not truncate the table, or resync it afterwards.",
-    where=Where.NOWHERE,
-)
-
-ENUM_ERRORS: Final = LossySetting(
-    name="enum_errors",
-    safe=("none",),
-    default="null",
-    loses="The error value of an ENUM, '' with the number 0, which a session without strict mode stores for texts that are no label, comes"
-    " as NULL.",
-    remedy="Use a strict sql_mode in all sessions, correct the rows that have '', and set 'enum_errors: none'.",
-    families=(LogicalType.ENUM,),
     where=Where.NOWHERE,
 )
 
@@ -52,15 +40,3 @@ def left_alone(tool: str, *settings: tuple[str, str, str]) -> tuple[LossySetting
         )
         for name, default, loses in settings
     )
-
-
-CUT_FRACTIONS: Final = LossySetting(
-    name="fractions",
-    where=Where.NOWHERE,
-    safe=("kept",),
-    default="cut",
-    loses="The tool drops fractions of seconds (seen with Maxwell 1.22.6).",
-    remedy="Use a version that keeps them, and set 'fractions: kept'.",
-    families=(LogicalType.WALL_CLOCK, LogicalType.INSTANT, LogicalType.MOMENT_TEXT, LogicalType.TIME),
-    only=ColumnFilter(only_fractions=True),
-)

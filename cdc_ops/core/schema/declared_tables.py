@@ -47,14 +47,6 @@ START_NEW_PIPELINE: Final = (
 )
 """The remedy for a declared table where a table of a server would be resynced in full."""
 
-_OF_FORMATS: Final = (
-    *(("debezium-mysql", TypeDialect.MYSQL), ("debezium-postgres", TypeDialect.POSTGRES)),
-    *(("debezium-sqlserver", TypeDialect.SQLSERVER), ("debezium-oracle", TypeDialect.ORACLE)),
-    ("debezium-mongodb", TypeDialect.MONGODB),
-    *((name, TypeDialect.MYSQL) for name in ("dts-", "maxwell", "canal", "ticdc-canal")),
-)
-"""Formats whose values are read by the types of their source, by the beginning of their names."""
-
 _CONSTRAINT: Final = re.compile(r"\s+(not\s+null|primary\s+key)\s*$", re.IGNORECASE)
 _TYPE: Final = re.compile(r"^([a-z]\w*(?: precision)?)\s*(?:\(([^()]*)\))?\s*((?:with(?: local)? time zone)?)$")
 
@@ -171,11 +163,6 @@ _NO_NUMBER: Final = "NaN, Infinity, -Infinity"
 """Values of MongoDB's decimals that no stored decimal holds."""
 _NO_KEYS: Final = ("object", "array", "json")
 _POSTGRES_OTHERS: Final = re.compile(r"^(inet|cidr|macaddr8?|tsvector|(int4|int8|num|ts|tstz|date)(multi)?range)\b")
-
-
-def dialect_of(form: str) -> TypeDialect | None:
-    """Returns the dialect that a format's values need, None if every dialect fits."""
-    return next((dialect for beginning, dialect in _OF_FORMATS if form.startswith(beginning)), None)
 
 
 def declared_schema(declared: DeclaredTable, dialect: TypeDialect, types: TypePolicies = DEFAULT_TYPES) -> TableSchema:

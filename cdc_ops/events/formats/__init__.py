@@ -1,1 +1,1 @@
-"""The formats of change records, one module a tool."""
+"""The formats of change records, one package a tool: what is known of the tool stands there and nowhere else."""

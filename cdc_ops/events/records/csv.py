@@ -8,18 +8,12 @@ UTF-8, no column names) stays text. Formats then make it a bad record.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
 
 import msgspec
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
-from cdc_ops.core.formats.dms import CHANGE_SEQ, CSV_DELIMITER, CSV_MISSING, CSV_NULL, NONE, TIMESTAMP
 from cdc_ops.events.records.json_lines import Lines
 from cdc_ops.events.records.reader import FileCount, Numbered
-
-COLUMN_SETTINGS: Final = (CHANGE_SEQ, TIMESTAMP)
-"""Settings of DMS whose value is the name of a column that every file has."""
-NO_COLUMN: Final = (NONE, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +35,11 @@ class CsvDialect:
 
 def dialect(spec: FormatSpec, options: FormatOptions) -> CsvDialect:
     """Returns the CSV dialect of a format."""
-    delimiter, null, missing = (setting(spec, options, name) for name in (CSV_DELIMITER, CSV_NULL, CSV_MISSING))
-    columns = (setting(spec, options, name) for name in COLUMN_SETTINGS)
-    return CsvDialect(delimiter=delimiter, null=null, missing=missing, columns=tuple(name for name in columns if name not in NO_COLUMN))
+    by = spec.files.csv
+    named = {"delimiter": by.delimiter, "null": by.null, "missing": by.missing}
+    said = {part: setting(spec, options, name) for part, name in named.items() if name}
+    columns = (setting(spec, options, name) for name in by.columns)
+    return CsvDialect(**said, columns=tuple(name for name in columns if name not in by.no_column))
 
 
 class CsvRecords:

@@ -26,7 +26,7 @@ def statements_of(drifts: Iterable[Drift], table: TableName, spec: FormatSpec) -
 def _statement(found: FoundStatement, table: TableName, spec: FormatSpec) -> Statement:
     from cdc_ops.events.ddl import table_changes  # brings a parser of SQL, which few batches need
 
-    readable = spec.statements == MYSQL and len(found.text) < READ_LENGTH
+    readable = spec.marks.statements == MYSQL and len(found.text) < READ_LENGTH
     known = tuple(number for number in found.place if number is not None)
     statement = Statement(
         text=found.text,

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import assert_never
 
-from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.events.registry import format_spec, is_own_format
 from cdc_ops.sources.declared import no_database
 from cdc_ops.steps.planning.increment import draft_increment
 from cdc_ops.steps.planning.log import archive_position, begins_with_snapshot, draft_log, with_current_archive

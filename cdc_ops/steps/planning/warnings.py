@@ -5,7 +5,6 @@ Warnings about cursor and archive come from elsewhere.
 
 from collections.abc import Iterable
 
-from cdc_ops.core.formats.catalog import format_spec, is_own_format
 from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
@@ -14,6 +13,7 @@ from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.core.schema.value_policies import OnUnstorable
+from cdc_ops.events.registry import format_spec, is_own_format
 from cdc_ops.steps.planning.log import reads_differently
 from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import can_fill_columns

@@ -10,17 +10,15 @@ from cdc_ops.cli.commands.pipelines import Json, app, guarded
 from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
 from cdc_ops.core.events.format_spec import Container, FormatSpec
-from cdc_ops.core.formats.catalog import FORMAT_SPECS, format_spec
-from cdc_ops.core.formats.connector_settings import (
+from cdc_ops.core.formats.demanded_settings import (
     advised,
     archive_settings,
     demanded,
     for_some_types,
     left_at_default,
     only_accepted,
-    sink_settings,
-    tool_settings,
 )
+from cdc_ops.events.registry import FORMAT_SPECS, configuration, format_spec
 
 formats_app = Application(help="Formats of change events, and the settings that they require.")
 app.add_typer(formats_app, name="formats")
@@ -61,7 +59,7 @@ def _data(spec: FormatSpec) -> dict[str, Any]:
         {
             "name": item.name,
             "default": item.default,
-            "safe": advised(item, spec),
+            "safe": advised(item),
             "where": item.where,
             "loses": item.loses,
             "types": list(item.only.declared),
@@ -69,7 +67,8 @@ def _data(spec: FormatSpec) -> dict[str, Any]:
         }
         for item in spec.lossy
     ]
-    blocks = {"archive": archive_settings(spec), "tool": tool_settings(spec), "sink": sink_settings(spec)}
+    configured = configuration(spec)
+    blocks = {"archive": archive_settings(spec), "tool": configured.tool, "sink": configured.sink}
     refuses = [{"values": str(family), "why": why} for family, why in spec.unreadable.items()]
     return {
         "name": spec.name,
@@ -113,13 +112,17 @@ def _blocks(spec: FormatSpec) -> list[str]:
         lines += ["  settings:", *(f"    {name}: {json.dumps(value)}" for name, value in settings.items())]
     if accepted := only_accepted(spec):
         lines += [f"  accept_losses: [{', '.join(item.accepted_by(item.default) for item in accepted)}]"]
-    sink = sink_settings(spec)
-    tool = tool_settings(spec)
-    if sink:
-        lines += ["", "Source connector (add the database's address, login and tables):", "", *_json({"name": "cdc", "config": tool})]
-        lines += ["", "Sink connector (Confluent's S3 sink):", "", *_json({"name": "archive", "config": sink})]
-    elif tool:
-        lines += ["", f"Settings of {spec.tool}:", "", *(f"{name}={value}" for name, value in tool.items())]
+    configured = configuration(spec)
+    if configured.sink:
+        lines += [
+            "",
+            "Source connector (add the database's address, login and tables):",
+            "",
+            *_json({"name": "cdc", "config": configured.tool}),
+        ]
+        lines += ["", "Sink connector (Confluent's S3 sink):", "", *_json({"name": "archive", "config": configured.sink})]
+    elif configured.tool:
+        lines += ["", f"Settings of {spec.tool}:", "", *(f"{name}={value}" for name, value in configured.tool.items())]
     return [*lines, ""]
 
 

@@ -1,7 +1,7 @@
 """The names of the fields that ExtractNewRecordState adds to flat records. Spark-free."""
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
-from cdc_ops.core.formats.debezium_flat import FIELDS, PREFIX
+from cdc_ops.events.formats.debezium.declared.flat import FIELDS, PREFIX
 
 
 def added_fields(spec: FormatSpec, options: FormatOptions) -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.formats.debezium.images import INCOMPLETE, lacks_values, may_lack_values, unchanged_left_out
@@ -25,7 +24,7 @@ from cdc_ops.events.formats.debezium.positions import (
     sql_server_position,
 )
 from cdc_ops.events.formats.debezium.schemas import types_of_event
-from cdc_ops.events.formats.debezium.values import Values
+from cdc_ops.events.formats.debezium.values.values import Values
 from cdc_ops.events.images import completed
 from cdc_ops.events.json_text import image_of
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
@@ -45,14 +44,15 @@ class DebeziumEvents:
     """Debezium's envelope.
 
     Args:
-        options: The format's options.
+        spec: The format's declaration.
+        options: Its options.
         place: Returns the position of an event.
         schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
         marks: True if the connector writes a placeholder for a value that did not change; MySQL's and MariaDB's logs have all values.
     """
 
-    def __init__(self, options: FormatOptions, place: Place, *, schemas: bool = True, marks: bool = True) -> None:
-        self._spec = format_spec(options.name)
+    def __init__(self, spec: FormatSpec, options: FormatOptions, place: Place, *, schemas: bool = True, marks: bool = True) -> None:
+        self._spec = spec
         self._place, self._schemas, self._marks = place, schemas, marks
         self._values = Values(self._spec, options)
 
@@ -149,21 +149,21 @@ def _oracle_place(event: Event, source: Origin, streamed: bool, offset: int | No
     return oracle_position(source.commit_scn, source.scn, number, streamed=streamed, offset=offset)
 
 
-def mysql(options: FormatOptions) -> Format:
+def mysql(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-mysql` and `debezium-mysql-avro`."""
-    return DebeziumEvents(options, _mysql_place, schemas=False, marks=False)
+    return DebeziumEvents(spec, options, _mysql_place, schemas=False, marks=False)
 
 
-def postgres(options: FormatOptions) -> Format:
+def postgres(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-postgres` and `debezium-postgres-avro`."""
-    return DebeziumEvents(options, _postgres_place)
+    return DebeziumEvents(spec, options, _postgres_place)
 
 
-def sqlserver(options: FormatOptions) -> Format:
+def sqlserver(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-sqlserver` and `debezium-sqlserver-avro`."""
-    return DebeziumEvents(options, _sql_server_place)
+    return DebeziumEvents(spec, options, _sql_server_place)
 
 
-def oracle(options: FormatOptions) -> Format:
+def oracle(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-oracle` and `debezium-oracle-avro`."""
-    return DebeziumEvents(options, _oracle_place)
+    return DebeziumEvents(spec, options, _oracle_place)

@@ -12,11 +12,10 @@ from typing import Final, TypeAlias
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.debezium_flat import DELETED
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.formats.debezium.added_fields import added_fields, added_name
+from cdc_ops.events.formats.debezium.declared.flat import DELETED
 from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.images import INCOMPLETE, lacks_values, may_lack_values, unchanged_left_out
 from cdc_ops.events.formats.debezium.positions import (
@@ -28,7 +27,7 @@ from cdc_ops.events.formats.debezium.positions import (
     sql_server_position,
 )
 from cdc_ops.events.formats.debezium.schemas import types_of_row
-from cdc_ops.events.formats.debezium.values import Values
+from cdc_ops.events.formats.debezium.values.values import Values
 from cdc_ops.events.json_text import image_of, members_of, text_of
 from cdc_ops.events.record import Envelope, FieldType, FieldTypes, Image, Record
 from cdc_ops.events.said import moment_of, number_in
@@ -83,14 +82,17 @@ class DebeziumFlat:
     """Debezium's flat records.
 
     Args:
-        options: The format's options.
+        spec: The format's declaration.
+        options: Its options.
         place: Returns what finds the position of a record.
         schemas: True if `source.schema` is the table's schema, False if `source.db` is (MySQL, MariaDB).
         marks: True if the connector writes a placeholder for a value that did not change; MySQL's and MariaDB's logs have all values.
     """
 
-    def __init__(self, options: FormatOptions, place: Callable[[Added], Place], *, schemas: bool = True, marks: bool = True) -> None:
-        self._spec = format_spec(options.name)
+    def __init__(
+        self, spec: FormatSpec, options: FormatOptions, place: Callable[[Added], Place], *, schemas: bool = True, marks: bool = True
+    ) -> None:
+        self._spec = spec
         self._values = Values(self._spec, options)
         added = Added(self._spec, options)
         self._place, self._added, self._marks = place(added), added.names, marks
@@ -217,21 +219,21 @@ def _oracle_place(added: Added) -> Place:
     return place
 
 
-def mysql(options: FormatOptions) -> Format:
+def mysql(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-mysql-unwrapped` and `debezium-mysql-unwrapped-avro`."""
-    return DebeziumFlat(options, _mysql_place, schemas=False, marks=False)
+    return DebeziumFlat(spec, options, _mysql_place, schemas=False, marks=False)
 
 
-def postgres(options: FormatOptions) -> Format:
+def postgres(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-postgres-unwrapped` and `debezium-postgres-unwrapped-avro`."""
-    return DebeziumFlat(options, _postgres_place)
+    return DebeziumFlat(spec, options, _postgres_place)
 
 
-def sqlserver(options: FormatOptions) -> Format:
+def sqlserver(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-sqlserver-unwrapped` and `debezium-sqlserver-unwrapped-avro`."""
-    return DebeziumFlat(options, _sql_server_place)
+    return DebeziumFlat(spec, options, _sql_server_place)
 
 
-def oracle(options: FormatOptions) -> Format:
+def oracle(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-oracle-unwrapped` and `debezium-oracle-unwrapped-avro`."""
-    return DebeziumFlat(options, _oracle_place)
+    return DebeziumFlat(spec, options, _oracle_place)

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from cdc_ops.core.events.format_spec import WHOLE_ROW
-from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
+from cdc_ops.events.formats.debezium.declared.losses import PLACEHOLDER
 from cdc_ops.events.formats.debezium.unchanged import UNCHANGED_FORMS
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import Cell, Image

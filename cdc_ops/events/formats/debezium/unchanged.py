@@ -12,7 +12,7 @@ import json
 import uuid
 from typing import Final
 
-from cdc_ops.core.formats.debezium_losses import PLACEHOLDER
+from cdc_ops.events.formats.debezium.declared.losses import PLACEHOLDER
 
 _BYTES: Final = PLACEHOLDER.encode()
 _BASE64: Final = base64.b64encode(_BYTES).decode()

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import Format, Reader
+from cdc_ops.events.formats.hudi.specs import HUDI
 from cdc_ops.events.images import image_of_values, without
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
@@ -90,6 +90,6 @@ def _image(raw: Raw) -> Image | None:
     return without(image, raw, meta) if image is not None and meta else image
 
 
-def hudi(options: FormatOptions) -> Format:
-    """The format `hudi-cdc`."""
-    return HudiCdc(spec=format_spec("hudi-cdc"), options=options)
+def open_format(options: FormatOptions) -> Format:
+    """Opens the format `hudi-cdc`."""
+    return HudiCdc(spec=HUDI, options=options)

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import UNREADABLE, Format, Reader, unreadable
+from cdc_ops.events.formats.binlog.specs import MYSQL_BINLOG
 from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.octets import base64, from_base64
 from cdc_ops.events.record import Envelope, FieldType, Record
@@ -117,6 +117,6 @@ def _inet4(text: str) -> Any:
     return UNREADABLE if found is UNREADABLE or len(found) != 4 else ".".join(map(str, found))
 
 
-def binlog(options: FormatOptions) -> Format:
-    """The format `mysql-binlog`."""
-    return MySqlBinlog(spec=format_spec("mysql-binlog"))
+def open_format(options: FormatOptions) -> Format:
+    """Opens the format `mysql-binlog`."""
+    return MySqlBinlog(spec=MYSQL_BINLOG)

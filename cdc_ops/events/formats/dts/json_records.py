@@ -13,14 +13,12 @@ from typing import Final
 import msgspec
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
-from cdc_ops.events.format import Format, Read, Reader
-from cdc_ops.events.formats.dts_avro import CONTROL, OPERATIONS, DtsAvro
+from cdc_ops.events.format import Read, Reader
+from cdc_ops.events.formats.dts.avro_records import CONTROL, OPERATIONS
 from cdc_ops.events.images import image_of_text
 from cdc_ops.events.json_text import members_of, text_of
-from cdc_ops.events.moments import instant
 from cdc_ops.events.record import Envelope, FieldType, Record
 from cdc_ops.events.said import is_truncate, known, number_in
 from cdc_ops.events.values import from_text
@@ -84,13 +82,3 @@ def _split(name: str | None) -> tuple[str, str]:
     """Returns schema and table, split at the first dot."""
     schema, dot, table = (name or "").partition(".")
     return (schema, table) if dot else ("", schema)
-
-
-def json_records(options: FormatOptions) -> Format:
-    """The format `dts-json`."""
-    return DtsJson(spec=format_spec("dts-json"), options=options, time=instant(options.time_zone or "UTC"))
-
-
-def avro_records(options: FormatOptions) -> Format:
-    """The format `dts-avro`."""
-    return DtsAvro(spec=format_spec("dts-avro"))

@@ -19,12 +19,11 @@ import msgspec
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
-from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.dms import BEFORE, CHANGE_SEQ, NONE, PREFIX, TIMESTAMP
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import Format, NoValue, Read, Reader
+from cdc_ops.events.formats.dms.specs import BEFORE, CHANGE_SEQ, DMS_CSV, DMS_PARQUET, NONE, PREFIX, TIMESTAMP
 from cdc_ops.events.images import completed, text_in
 from cdc_ops.events.json_text import members_of
 from cdc_ops.events.moments import instant
@@ -146,9 +145,9 @@ def _file(path: str) -> _File:
     return _File(is_load=is_load, schema=schema, table=table, time=time)
 
 
-def dms(options: FormatOptions) -> Format:
-    """The formats `aws-dms-csv` and `aws-dms-parquet`."""
-    spec = format_spec(options.name)
+def open_format(options: FormatOptions) -> Format:
+    """Opens the formats `aws-dms-csv` and `aws-dms-parquet`."""
+    spec = DMS_CSV if options.name == DMS_CSV.name else DMS_PARQUET
     return Dms(
         spec=spec,
         options=options,

@@ -16,16 +16,15 @@ import msgspec
 from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
-from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.debezium_flat import DELETED
-from cdc_ops.core.formats.debezium_losses import SCHEMAS
-from cdc_ops.core.formats.mongodb import REMOVED, UPDATED
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader, unreadable
+from cdc_ops.events.formats.debezium.declared.flat import DELETED
+from cdc_ops.events.formats.debezium.declared.losses import SCHEMAS
+from cdc_ops.events.formats.debezium.declared.mongodb import REMOVED, UPDATED
 from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.flat import Added, kind_of, opened
-from cdc_ops.events.formats.debezium.mongodb import CREATE, NAMELESS, SILENT, patch_of
-from cdc_ops.events.formats.debezium.mongodb_values import marked, read_flat
+from cdc_ops.events.formats.debezium.mongodb.events import CREATE, NAMELESS, SILENT, patch_of
+from cdc_ops.events.formats.debezium.mongodb.values import marked, read_flat
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
 from cdc_ops.events.said import moment_of
@@ -39,11 +38,12 @@ class DebeziumMongoDbFlat:
     """Debezium's flat records of MongoDB.
 
     Args:
-        options: The format's options.
+        spec: The format's declaration.
+        options: Its options.
     """
 
-    def __init__(self, options: FormatOptions) -> None:
-        self._spec = format_spec(options.name)
+    def __init__(self, spec: FormatSpec, options: FormatOptions) -> None:
+        self._spec = spec
         self._only_typed = setting(self._spec, options, SCHEMAS) == "true"
         added = Added(self._spec, options)
         self._added = added.names
@@ -120,6 +120,6 @@ class DebeziumMongoDbFlat:
         )
 
 
-def mongodb(options: FormatOptions) -> Format:
+def mongodb(spec: FormatSpec, options: FormatOptions) -> Format:
     """The format `debezium-mongodb-unwrapped`."""
-    return DebeziumMongoDbFlat(options)
+    return DebeziumMongoDbFlat(spec, options)

@@ -16,11 +16,11 @@ from msgspec import Raw
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import UNREADABLE, Format, Reader
+from cdc_ops.events.formats.maxwell.specs import MAXWELL
 from cdc_ops.events.images import completed, image_of_values
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.octets import base64
@@ -132,6 +132,6 @@ def _position(record: Record, said: _Record, kind: str | None) -> tuple[int | No
     )
 
 
-def maxwell(options: FormatOptions) -> Format:
-    """The format `maxwell`."""
-    return Maxwell(spec=format_spec("maxwell"), options=options)
+def open_format(options: FormatOptions) -> Format:
+    """Opens the format `maxwell`."""
+    return Maxwell(spec=MAXWELL, options=options)

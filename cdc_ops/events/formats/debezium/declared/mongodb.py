@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.events.format_spec import Container, EventMarks, FileKind, FormatSpec, LossySetting, OrderField, RowImage, Where
-from cdc_ops.core.formats.debezium_flat import PREFIX, flat_losses
-from cdc_ops.core.formats.debezium_losses import SCHEMAS
-from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
+from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN, TypeDialect
 from cdc_ops.core.schema.logical_types import LogicalType
+from cdc_ops.events.formats.debezium.declared.flat import PREFIX, flat_losses
+from cdc_ops.events.formats.debezium.declared.losses import SCHEMAS
 
 CAPTURE_MODE: Final = "capture.mode"
 FULL_UPDATE: Final = "capture.mode.full.update.type"
@@ -34,6 +34,7 @@ MONGODB: Final = FormatSpec(
         truncate="not at all: documents of a collection that is dropped stay",
         ddl="not at all: there is none",
     ),
+    dialect=TypeDialect.MONGODB,
     lossy=(
         LossySetting(
             name=CAPTURE_MODE,
@@ -80,7 +81,7 @@ MONGODB: Final = FormatSpec(
 UPDATED: Final = "updateDescription.updatedFields"
 REMOVED: Final = "updateDescription.removedFields"
 
-_FIELDS, _DELETES = flat_losses(("op", UPDATED, REMOVED))
+_FIELDS, _DELETES = flat_losses(("op", UPDATED, REMOVED), ("db", "collection"))
 _FLATTENED: Final = (
     replace(
         _FIELDS,

@@ -1,27 +1,43 @@
 """The declared properties of the formats of Debezium's flattened records, and of its records in Avro files. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from cdc_ops.core.events.format_spec import Container, FileKind, FormatSpec, LossySetting, Where
-from cdc_ops.core.formats.debezium import ORACLE, SQL_SERVER, mysql_spec, postgres_spec
-from cdc_ops.core.formats.debezium_losses import BINARY_MODE, META_DATA, NEED_SCHEMAS, OF_KEYS, OF_TRANSFORMATION, SCHEMAS, SKIPPED
 from cdc_ops.core.formats.known_losses import NO_TRUNCATE
+from cdc_ops.events.formats.debezium.declared.losses import (
+    BINARY_MODE,
+    META_DATA,
+    NEED_SCHEMAS,
+    OF_KEYS,
+    OF_TRANSFORMATION,
+    SCHEMAS,
+    SKIPPED,
+)
+from cdc_ops.events.formats.debezium.declared.relational import MYSQL_EVENTS, ORACLE, POSTGRES, SQL_SERVER
 
 FIELDS: Final = "add.fields"
 PREFIX: Final = "add.fields.prefix"
 DELETES: Final = "delete.tombstone.handling.mode"
 DELETED: Final = "__deleted"
+_NAMED: Final = ("source.schema", "source.table")
 
 
-def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
-    """Returns the losses by settings of the transformation, which must add fields of these names."""
+def flat_losses(needs: tuple[str, ...], of_table: Iterable[str]) -> tuple[LossySetting, ...]:
+    """Returns the losses by settings of the transformation.
+
+    Args:
+        needs: The names of the fields that it must add.
+        of_table: Those that say the table, of which it had better add all.
+    """
     return (
         LossySetting(
             name=FIELDS,
             needs=needs,
             default="",
             loses="The transformation adds only the named fields: without operation and position, records have no order and no meaning.",
+            advised=",".join((*(_qualified(name) for name in needs), *of_table)),
             remedy=f"Set transforms.<name>.add.fields={','.join(needs)} (each may be written source.<field>), and repeat it here.",
             where=Where.TRANSFORMATION,
             written="transforms.unwrap.add.fields",
@@ -38,7 +54,11 @@ def flat_losses(needs: tuple[str, ...]) -> tuple[LossySetting, ...]:
     )
 
 
-def _flattened(spec: FormatSpec, needs: tuple[str, ...]) -> FormatSpec:
+def _qualified(name: str) -> str:
+    return name if name == "op" or "." in name else f"source.{name}"
+
+
+def _flattened(spec: FormatSpec, needs: tuple[str, ...], of_table: Iterable[str] = _NAMED) -> FormatSpec:
     kept = tuple(item for item in spec.lossy if item.name != SKIPPED)
     truncates = len(kept) < len(spec.lossy)
     return replace(
@@ -51,7 +71,7 @@ def _flattened(spec: FormatSpec, needs: tuple[str, ...]) -> FormatSpec:
             truncate="not at all: the transformation leaves it out" if truncates else spec.marks.truncate,
             hidden_keys="flat records have no row before the change",
         ),
-        lossy=(*kept, OF_KEYS, *flat_losses(needs), *OF_TRANSFORMATION, *((NO_TRUNCATE,) if truncates else ())),
+        lossy=(*kept, OF_KEYS, *flat_losses(needs, of_table), *OF_TRANSFORMATION, *((NO_TRUNCATE,) if truncates else ())),
         settings={**spec.settings, PREFIX: "__"},
         names_table=False,
     )
@@ -104,7 +124,8 @@ def in_avro(spec: FormatSpec) -> FormatSpec:
     )
 
 
-MYSQL_UNWRAPPED: Final = _flattened(mysql_spec("debezium-mysql"), ("op", "file", "pos", "row"))
-POSTGRES_UNWRAPPED: Final = _flattened(postgres_spec("debezium-postgres"), ("op", "lsn", "sequence"))
+MYSQL_UNWRAPPED: Final = _flattened(MYSQL_EVENTS, ("op", "file", "pos", "row"), ("source.db", "source.table", "source.connector"))
+POSTGRES_UNWRAPPED: Final = _flattened(POSTGRES, ("op", "lsn", "sequence"))
 SQL_SERVER_UNWRAPPED: Final = _flattened(SQL_SERVER, ("op", "commit_lsn", "change_lsn", "event_serial_no"))
 ORACLE_UNWRAPPED: Final = _flattened(ORACLE, ("op", "scn", "commit_scn"))
+UNWRAPPED: Final = (MYSQL_UNWRAPPED, POSTGRES_UNWRAPPED, SQL_SERVER_UNWRAPPED, ORACLE_UNWRAPPED)

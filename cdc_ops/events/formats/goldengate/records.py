@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import Format, Read, Reader
+from cdc_ops.events.formats.goldengate.specs import GOLDENGATE
 from cdc_ops.events.images import completed, image_of_values, text_in, without
 from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.moments import instant
@@ -141,6 +141,6 @@ def _known(raw: Raw) -> Image | None:
     return without(image, raw, missing.union(mark for mark in marks if mark.replace(_MISSING, "") in image))
 
 
-def goldengate(options: FormatOptions) -> Format:
-    """The format `goldengate-json`."""
-    return GoldenGateJson(spec=format_spec("goldengate-json"), options=options)
+def open_format(options: FormatOptions) -> Format:
+    """Opens the format `goldengate-json`."""
+    return GoldenGateJson(spec=GOLDENGATE, options=options)

@@ -21,7 +21,7 @@ from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import UNREADABLE, Read, Reader, unreadable
-from cdc_ops.events.formats.dts_values import BYTES, CHARACTER, TEXT, Entry, Value, entry_of
+from cdc_ops.events.formats.dts.avro_values import BYTES, CHARACTER, TEXT, Entry, Value, entry_of
 from cdc_ops.events.images import completed
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.octets import base64, from_base64

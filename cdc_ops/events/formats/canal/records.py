@@ -16,12 +16,12 @@ import pyarrow as pa
 from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
-from cdc_ops.core.formats.catalog import format_spec
 from cdc_ops.core.schema.logical_types import LogicalType, labels_of, logical_type_of
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events import bulk
 from cdc_ops.events.bulk import quick, reader_of
 from cdc_ops.events.format import UNREADABLE, Format, Read, Reader
+from cdc_ops.events.formats.canal.specs import CANAL, TICDC
 from cdc_ops.events.images import completed
 from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.octets import padded
@@ -97,7 +97,7 @@ class CanalJson:
             yield envelope
 
     def _position(self, record: Record, said: _Message, element: int) -> tuple[int | None, ...]:
-        if self.spec.name == "ticdc-canal":
+        if self.spec is TICDC:
             return (said.marks.commit_ts if said.marks else None, kafka_offset(record), element)
         return (record.offset, element)
 
@@ -171,6 +171,6 @@ def _of_labels(column: Column) -> Read:
     return quick(read, read_all)
 
 
-def canal(options: FormatOptions) -> Format:
-    """The formats `canal` and `ticdc-canal`."""
-    return CanalJson(spec=format_spec(options.name), options=options)
+def open_format(options: FormatOptions) -> Format:
+    """Opens the formats `canal` and `ticdc-canal`."""
+    return CanalJson(spec=TICDC if options.name == TICDC.name else CANAL, options=options)

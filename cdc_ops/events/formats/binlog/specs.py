@@ -22,9 +22,11 @@ MYSQL_BINLOG: Final = FormatSpec(
         key_change="an update whose row before has another key",
         truncate="the statement",
         ddl="the statement",
+        statements=MYSQL,
     ),
-    statements=MYSQL,
     lossy=(replace(FULL_ROW_IMAGE, seen=True),),
     files=FileKind(container=Container.BINLOG),
 )
 """`binlog_row_metadata` and `binlog_format` are not among its settings: rows and statements that lack what they need are refused."""
+
+SPECS: Final = (MYSQL_BINLOG,)

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
-from cdc_ops.core.formats.debezium_losses import TIME_MODE
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, is_instant, logical_type_of
 from cdc_ops.core.schema.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events import bulk, moments, values
 from cdc_ops.events.bulk import bulk_of, quick
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, unreadable
+from cdc_ops.events.formats.debezium.declared.losses import TIME_MODE
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, TIME, declared_name
 from cdc_ops.events.record import FieldType
 

@@ -3,8 +3,18 @@
 from typing import Final
 
 from cdc_ops.core.events.format_spec import MYSQL, EventMarks, FormatSpec, OrderField, RowImage
-from cdc_ops.core.formats.debezium_losses import OF_ALL, OF_MYSQL, OF_ORACLE, OF_POSTGRES, ROUNDED, SKIPPED, UNSIGNED_MODE, time_precision
+from cdc_ops.core.schema.declared_tables import TypeDialect
 from cdc_ops.core.schema.logical_types import LogicalType
+from cdc_ops.events.formats.debezium.declared.losses import (
+    OF_ALL,
+    OF_MYSQL,
+    OF_ORACLE,
+    OF_POSTGRES,
+    ROUNDED,
+    SKIPPED,
+    UNSIGNED_MODE,
+    time_precision,
+)
 
 STREAMED: Final = OrderField(name="streamed", type="tinyint", meaning="0 for rows of a snapshot: older than changes at the same place")
 TOTAL_ORDER: Final = OrderField(
@@ -49,47 +59,41 @@ _POSTGRES_UNREADABLE: Final = {
     LogicalType.INTERNAL: "Debezium writes values of this type as NULL, in another form, or not at all.",
 }
 
-
-def mysql_spec(name: str) -> FormatSpec:
-    """Returns the declared properties of events of MySQL and MariaDB."""
-    return FormatSpec(
-        name=name,
-        tool="Debezium",
-        order=MYSQL_ORDER,
-        images=RowImage.PARTIAL,
-        marks=EventMarks(
-            snapshot="op r, or source.snapshot",
-            delete="op d with the row before; a tombstone may follow",
-            key_change="a delete of the old key and an insert of the new one",
-            truncate="op t, if skipped.operations=none",
-            ddl="records with 'ddl' in the topic of schema changes",
-        ),
+MYSQL_EVENTS: Final = FormatSpec(
+    name="debezium-mysql",
+    tool="Debezium",
+    order=MYSQL_ORDER,
+    images=RowImage.PARTIAL,
+    marks=EventMarks(
+        snapshot="op r, or source.snapshot",
+        delete="op d with the row before; a tombstone may follow",
+        key_change="a delete of the old key and an insert of the new one",
+        truncate="op t, if skipped.operations=none",
+        ddl="records with 'ddl' in the topic of schema changes",
         statements=MYSQL,
-        lossy=(*OF_ALL, *OF_MYSQL, time_precision("adaptive_time_microseconds"), ROUNDED),
-        settings={UNSIGNED_MODE: "long"},
-        unreadable=_MYSQL_UNREADABLE,
-    )
-
-
-def postgres_spec(name: str) -> FormatSpec:
-    """Returns the declared properties of events of Postgres."""
-    return FormatSpec(
-        name=name,
-        tool="Debezium",
-        order=POSTGRES_ORDER,
-        images=RowImage.PARTIAL,
-        marks=EventMarks(
-            snapshot="op r, or source.snapshot",
-            delete="op d with the old key, or the whole row under REPLICA IDENTITY FULL; a tombstone may follow",
-            key_change="a delete of the old key and an insert of the new one",
-            truncate="op t, if skipped.operations=none",
-            ddl="not at all: only the columns of later events differ",
-            hidden_keys="unless the table has REPLICA IDENTITY FULL, Postgres logs no row before the change",
-        ),
-        lossy=(*OF_ALL, *OF_POSTGRES, time_precision("adaptive")),
-        unreadable=_POSTGRES_UNREADABLE,
-    )
-
+    ),
+    dialect=TypeDialect.MYSQL,
+    lossy=(*OF_ALL, *OF_MYSQL, time_precision("adaptive_time_microseconds"), ROUNDED),
+    settings={UNSIGNED_MODE: "long"},
+    unreadable=_MYSQL_UNREADABLE,
+)
+POSTGRES: Final = FormatSpec(
+    name="debezium-postgres",
+    tool="Debezium",
+    order=POSTGRES_ORDER,
+    images=RowImage.PARTIAL,
+    marks=EventMarks(
+        snapshot="op r, or source.snapshot",
+        delete="op d with the old key, or the whole row under REPLICA IDENTITY FULL; a tombstone may follow",
+        key_change="a delete of the old key and an insert of the new one",
+        truncate="op t, if skipped.operations=none",
+        ddl="not at all: only the columns of later events differ",
+        hidden_keys="unless the table has REPLICA IDENTITY FULL, Postgres logs no row before the change",
+    ),
+    dialect=TypeDialect.POSTGRES,
+    lossy=(*OF_ALL, *OF_POSTGRES, time_precision("adaptive")),
+    unreadable=_POSTGRES_UNREADABLE,
+)
 
 LSN_TYPE: Final = "decimal(25,0)"
 SCN_TYPE: Final = "decimal(20,0)"
@@ -116,6 +120,7 @@ SQL_SERVER: Final = FormatSpec(
         truncate="not at all: SQL Server refuses TRUNCATE of a captured table",
         ddl="records with 'ddl' in the topic of schema changes",
     ),
+    dialect=TypeDialect.SQLSERVER,
     lossy=(*(item for item in OF_ALL if item.name != SKIPPED), time_precision("adaptive")),
     unreadable=_NOT_AS_PRINTED,
 )
@@ -140,6 +145,9 @@ ORACLE: Final = FormatSpec(
         truncate="op t, if skipped.operations=none",
         ddl="records with 'ddl' in the topic of schema changes",
     ),
+    dialect=TypeDialect.ORACLE,
     lossy=(*OF_ALL, *OF_ORACLE, time_precision("adaptive")),
     unreadable=_NOT_AS_PRINTED,
 )
+
+RELATIONAL: Final = (MYSQL_EVENTS, POSTGRES, SQL_SERVER, ORACLE)

@@ -18,13 +18,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
-from cdc_ops.core.formats.catalog import format_spec
-from cdc_ops.core.formats.mongodb import CAPTURE_MODE, FULL_UPDATE
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader
+from cdc_ops.events.formats.debezium.declared.mongodb import CAPTURE_MODE, FULL_UPDATE
 from cdc_ops.events.formats.debezium.events import is_snapshot
-from cdc_ops.events.formats.debezium.mongodb_values import IN_PART, fields_of, is_in_part, read
+from cdc_ops.events.formats.debezium.mongodb.values import IN_PART, fields_of, is_in_part, read
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
 from cdc_ops.events.said import Bigint, Int, moment_of
@@ -97,11 +96,12 @@ class DebeziumMongoDb:
     """Debezium's events of MongoDB.
 
     Args:
-        options: The format's options.
+        spec: The format's declaration.
+        options: Its options.
     """
 
-    def __init__(self, options: FormatOptions) -> None:
-        self._spec = spec = format_spec(options.name)
+    def __init__(self, spec: FormatSpec, options: FormatOptions) -> None:
+        self._spec = spec
         self._document = setting(spec, options, DOCUMENT_COLUMN)
         self._looks_up = "update_full" in setting(spec, options, CAPTURE_MODE) and setting(spec, options, FULL_UPDATE) == "lookup"
 
@@ -238,6 +238,6 @@ def _kind(body: _Body, op: str | None, key: str | None) -> tuple[RecordKind, str
     return RecordKind.BAD, _NO_OPERATION
 
 
-def mongodb(options: FormatOptions) -> Format:
+def mongodb(spec: FormatSpec, options: FormatOptions) -> Format:
     """The formats `debezium-mongodb` and `debezium-mongodb-avro`."""
-    return DebeziumMongoDb(options)
+    return DebeziumMongoDb(spec, options)

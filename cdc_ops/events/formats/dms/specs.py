@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from cdc_ops.core.events.format_spec import ColumnFilter, Container, EventMarks, FileKind, FormatSpec, LossySetting, OrderField, RowImage
+from cdc_ops.core.events.format_spec import (
+    NO_CSV_SETTINGS,
+    ColumnFilter,
+    Container,
+    CsvSettings,
+    EventMarks,
+    FileKind,
+    FormatSpec,
+    LossySetting,
+    OrderField,
+    RowImage,
+)
 from cdc_ops.core.formats.known_losses import FULL_ROW_IMAGE, NO_TRUNCATE
 from cdc_ops.core.schema.logical_types import LogicalType
 
@@ -123,6 +134,9 @@ _PARQUET_LOSSES: Final = (
         only=ColumnFilter(only_fractions=True),
     ),
 )
+_CSV: Final = CsvSettings(
+    delimiter=CSV_DELIMITER, null=CSV_NULL, missing=CSV_MISSING, columns=(CHANGE_SEQ, TIMESTAMP), no_column=(NONE, "")
+)
 _SETTINGS: Final = {TIMESTAMP: "", PREFIX: "BI_"}
 _UNREADABLE: Final = {
     **dict.fromkeys((LogicalType.BIT, LogicalType.BIT_TEXT, LogicalType.VARBIT), "DMS writes bits as true or false, or as bytes."),
@@ -161,9 +175,10 @@ def _facts(name: str, container: Container) -> FormatSpec:
         unreadable=_CSV_UNREADABLE if csv else _UNREADABLE,
         local_instants=True,
         names_table=False,
-        files=FileKind(container=container),
+        files=FileKind(container=container, csv=_CSV if csv else NO_CSV_SETTINGS),
     )
 
 
 DMS_CSV: Final = _facts("aws-dms-csv", Container.CSV)
 DMS_PARQUET: Final = _facts("aws-dms-parquet", Container.PARQUET)
+SPECS: Final = (DMS_CSV, DMS_PARQUET)

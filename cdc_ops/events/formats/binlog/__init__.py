@@ -1,0 +1,1 @@
+"""Binlogs of MySQL and MariaDB, as records."""

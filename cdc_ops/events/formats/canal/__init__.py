@@ -1,0 +1,1 @@
+"""Canal, and TiCDC, which writes the same messages."""

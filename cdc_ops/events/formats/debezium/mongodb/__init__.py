@@ -1,0 +1,1 @@
+"""Debezium's events of MongoDB: whole documents, and flattened ones."""

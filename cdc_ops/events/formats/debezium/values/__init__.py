@@ -1,0 +1,1 @@
+"""Texts of Debezium's records -> stored values."""

@@ -1,0 +1,1 @@
+"""Alibaba Cloud DTS, as JSON and as Avro."""
