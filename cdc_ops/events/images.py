@@ -147,9 +147,10 @@ def of_64_bits(number: float, shortest: str = "") -> str:
         return shortest
     if number != number:  # noqa: PLR0124  # only NaN is not what it is
         return "NaN"
-    if abs(number) == 5e-324:
-        return "4.9E-324" if number > 0 else "-4.9E-324"  # Java writes two digits at least
     mantissa, _, exponent = shortest.partition("e")
+    if exponent and len(mantissa.lstrip("-")) == 1:
+        # Java writes two digits at least, the nearest ones: of the smallest numbers the second is not 0.
+        mantissa, _, exponent = f"{number:.1e}".partition("e")
     if not exponent:
         sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
         whole, _, fraction = digits.partition(".")

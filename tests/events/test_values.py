@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,6 +15,7 @@ from cdc_ops.core.schema.tables import Column
 from cdc_ops.core.schema.unsigned_bigints import too_large_column, widened
 from cdc_ops.events import moments, octets, values
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE
+from cdc_ops.events.images import of_64_bits
 
 DAY = 86_400_000_000
 
@@ -182,3 +184,26 @@ def test_every_stored_value_is_one_of_its_arrow_type() -> None:
     for declared, expected in (("bigint unsigned", pa.decimal128(20, 0)), ("decimal(10,2)", pa.decimal128(10, 2))):
         read = values.from_text(widened((column(declared),))[0], "")
         assert pa.array([read("7")], expected).to_pylist() == [Decimal(7)]
+
+
+SMALLEST_FLOATS = [
+    *("1.4E-45", "2.8E-45", "4.2E-45", "5.6E-45", "7.0E-45", "8.4E-45", "9.8E-45", "1.1E-44", "1.3E-44", "1.4E-44"),
+    *("1.5E-44", "1.7E-44", "1.8E-44", "2.0E-44", "2.1E-44", "2.2E-44", "2.4E-44", "2.5E-44", "2.7E-44", "2.8E-44"),
+    *("2.9E-44", "3.1E-44", "3.2E-44", "3.4E-44", "3.5E-44", "3.6E-44", "3.8E-44", "3.9E-44", "4.1E-44", "4.2E-44"),
+]
+SMALLEST_DOUBLES = [
+    *("4.9E-324", "9.9E-324", "1.5E-323", "2.0E-323", "2.5E-323", "3.0E-323", "3.5E-323", "4.0E-323", "4.4E-323", "4.9E-323"),
+    *("5.4E-323", "5.9E-323", "6.4E-323", "6.9E-323", "7.4E-323", "7.9E-323", "8.4E-323", "8.9E-323", "9.4E-323", "9.9E-323"),
+]
+"""The first multiples of the smallest numbers, as Java 17 prints them; but 2.2E-44, 9.9E-324 and 9.9E-323, which it prints as 2.24E-44,
+1.0E-323 and 1.0E-322: with a digit too many, or not the nearest two (Java 19 does: JDK-4511638)."""
+
+
+def test_the_smallest_numbers_are_printed_as_java_prints_them() -> None:
+    floats = [np.uint32(bits).view(np.float32) for bits in range(1, len(SMALLEST_FLOATS) + 1)]
+    doubles = [float(np.uint64(bits).view(np.float64)) for bits in range(1, len(SMALLEST_DOUBLES) + 1)]
+    assert [of_64_bits(float(one), str(one)) for one in floats] == SMALLEST_FLOATS
+    assert [of_64_bits(-float(one), str(-one)) for one in floats] == [f"-{text}" for text in SMALLEST_FLOATS]
+    assert [of_64_bits(one) for one in doubles] == SMALLEST_DOUBLES
+    assert [np.float32(text) for text in SMALLEST_FLOATS] == floats
+    assert [float(text) for text in SMALLEST_DOUBLES] == doubles
