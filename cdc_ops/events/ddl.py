@@ -20,7 +20,7 @@ from cdc_ops.core.schema.tables import TableName
 # sqlglot warns of each statement that it cannot parse; the run reports these statements itself.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-_EXECUTED: Final = re.compile(r"/\*M?!")
+EXECUTED: Final = re.compile(r"/\*M?!")
 """Comments whose text the server executes, but which sqlglot skips."""
 _WITHOUT_EFFECT: Final = (exp.AddConstraint, exp.AlterColumn, exp.DropPrimaryKey, exp.ForceProperty, exp.RenameIndex)
 """Actions of ALTER TABLE that change neither a column nor a stored row: keys, indexes, checks, defaults of future rows."""
@@ -43,13 +43,24 @@ def table_changes(text: str, table: TableName, schema: str = "") -> tuple[DdlCha
         table: The table.
         schema: The database of table names without a database; "" = unknown, then the table's own database is assumed.
     """
-    if _EXECUTED.search(text):
+    statement = only_statement(text)
+    if statement is None:
+        return None
+    try:
+        return _Reader(table, schema).changes(statement)
+    except (SqlglotError, RecursionError, _NotUnderstoodError):
+        return None
+
+
+def only_statement(text: str) -> exp.Expr | None:
+    """Returns the one statement that a text is, parsed; None for several or none, and for one that is not understood."""
+    if EXECUTED.search(text):
         return None
     try:
         parsed = [one for one in sqlglot.parse(text, read=MYSQL) if one is not None]
-        return _Reader(table, schema).changes(parsed[0]) if len(parsed) == 1 else None
-    except (SqlglotError, RecursionError, _NotUnderstoodError):
+    except (SqlglotError, RecursionError):
         return None
+    return parsed[0] if len(parsed) == 1 else None
 
 
 class _Reader:

@@ -4,20 +4,15 @@ A statement concerns the tables that it changes. Of one that is not understood, 
 every table. Tables that it changes by triggers, or by foreign keys, no text of it names.
 """
 
-import logging
 import re
 from functools import lru_cache
 from typing import Final
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from cdc_ops.core.binlog.unfollowed import UnfollowedChange
-from cdc_ops.core.events.format_spec import MYSQL
 from cdc_ops.core.schema.tables import TableName
-
-logging.getLogger("sqlglot").setLevel(logging.ERROR)
+from cdc_ops.events.ddl import EXECUTED, only_statement
 
 Names = frozenset[tuple[str, str]]
 """Database and name of tables, in lower case: many servers compare them so."""
@@ -25,7 +20,6 @@ Names = frozenset[tuple[str, str]]
 _NAME: Final = r"(?:`(?:[^`]|``)+`|[\w$]+)"
 _TABLE: Final = rf"({_NAME}(?:\s*\.\s*{_NAME})?)"
 _COMMENTS: Final = re.compile(r"/\*(?!M?!).*?\*/", re.DOTALL)
-_EXECUTED: Final = re.compile(r"/\*M?!")
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"", re.DOTALL)
 _ALTERED: Final = re.compile(rf"\s*ALTER\s+(?:ONLINE\s+|IGNORE\s+)*TABLE\s+(?:IF\s+EXISTS\s+)?{_TABLE}", re.IGNORECASE)
 _OTHER_TABLES: Final = re.compile(rf"\b(?:WITH|CONVERT|TO)\s+TABLE\s+{_TABLE}", re.IGNORECASE)
@@ -64,7 +58,7 @@ def changed_tables(sql: str, database: str, *, is_cut: bool = False) -> Names | 
         is_cut: Only the begin of the statement is there.
     """
     text = _COMMENTS.sub(" ", sql)
-    if _EXECUTED.search(text):
+    if EXECUTED.search(text):
         return None
     for begin in (_ALTERED, _LOADED, _INSERTED):
         if found := begin.match(text):
@@ -72,13 +66,10 @@ def changed_tables(sql: str, database: str, *, is_cut: bool = False) -> Names | 
             return frozenset(_named(name, database) for name in (found[1], *others))
     if is_cut:
         return None
-    try:
-        parsed = [one for one in sqlglot.parse(text, read=MYSQL) if one is not None]
-    except (SqlglotError, RecursionError):
+    statement = only_statement(text)
+    if not isinstance(statement, _CHANGES):
         return None
-    if len(parsed) != 1 or not isinstance(parsed[0], _CHANGES):
-        return None
-    tables = [table for table in parsed[0].find_all(exp.Table) if table.find_ancestor(exp.Select, exp.Subquery, exp.With) is None]
+    tables = [table for table in statement.find_all(exp.Table) if table.find_ancestor(exp.Select, exp.Subquery, exp.With) is None]
     found_names = frozenset(((table.db or database).lower(), table.name.lower()) for table in tables if table.name)
     return found_names or None
 

@@ -8,7 +8,7 @@ Field layouts: Debezium's documentation of event flattening.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
@@ -38,6 +38,24 @@ _BORDER: Final = {"status", "event_count", "data_collections"}
 _WRAPPED: Final = {"schema", "payload"}
 
 
+class FlatRow(NamedTuple):
+    """A flat record.
+
+    Args:
+        row: All of its members.
+        types: How its values are written, None if it does not say it.
+        deleted: It is a delete.
+        op: Its operation, None if it says none.
+        image: The row alone, without added fields.
+    """
+
+    row: Image
+    types: FieldTypes | None
+    deleted: bool
+    op: str | None
+    image: Image
+
+
 class Added:
     """The fields of the envelope that `add.fields` adds to rows.
 
@@ -50,6 +68,30 @@ class Added:
         self._by_field = added_fields(spec, options)
         self.names = frozenset((DELETED, *self._by_field.values()))
         """The names that the fields have in records."""
+        self._op = self.text("op")
+
+    def taken_apart(self, value: bytes) -> FlatRow | None:
+        """Returns a flat record, None for none.
+
+        Raises:
+            DecodeError: it is not JSON, has a member twice, or is no flat record.
+        """
+        row, types = _opened(value)
+        if row is None:
+            return None
+        deleted, names = DELETED in row and text_of(row[DELETED]) == "true", self.names
+        op = _DELETE if deleted else self._op(row)
+        return FlatRow(row, types, deleted, op, type(row)([(name, cell) for name, cell in row.items() if name not in names]))
+
+    def names_of_table(self, schema: str, table: str) -> Callable[[Image], tuple[str, str]]:
+        """Returns what takes the names of schema and table, which are in fields of these names, out of a row; "" unless it has both."""
+        first, second = self.text(schema), self.text(table)
+
+        def names(row: Image) -> tuple[str, str]:
+            one, other = first(row), second(row)
+            return ("", "") if one is None or other is None else (one, other)
+
+        return names
 
     def text(self, name: str, *, top: bool = True) -> "Text":
         """Returns what takes the text of a field of the envelope or of its `source` out of a row, None if the row lacks it.
@@ -95,8 +137,8 @@ class DebeziumFlat:
         self._spec = spec
         self._values = Values(self._spec, options)
         added = Added(self._spec, options)
-        self._place, self._added, self._marks = place(added), added.names, marks
-        self._op, self._schema, self._table = added.text("op"), added.text("schema" if schemas else "db"), added.text("table")
+        self._place, self._added, self._marks = place(added), added, marks
+        self._names = added.names_of_table("schema" if schemas else "db", "table")
         self._moment = added.number("ts_ms", top=False)
         self._transactions = [added.text(name) for name in ("transaction.id", "gtid", "txId")]
 
@@ -108,12 +150,11 @@ class DebeziumFlat:
     def envelopes(self, record: Record) -> Sequence[Envelope]:
         """See `Format`."""
         value: bytes = record.value  # type: ignore[assignment]
-        row, types = opened(value)
-        if row is None:
+        found = self._added.taken_apart(value)
+        if found is None:
             return (Envelope(RecordKind.CONTROL),)
-        deleted = DELETED in row and text_of(row[DELETED]) == "true"
-        op = _DELETE if deleted else self._op(row)
-        image: Image | None = type(row)((name, cell) for name, cell in row.items() if name not in self._added)
+        row, op = found.row, found.op
+        image: Image | None = found.image
         kind, reason = kind_of(row, op)
         if self._marks and may_lack_values(value):
             if lacks_values(op, image):
@@ -122,20 +163,19 @@ class DebeziumFlat:
         envelope = self._envelope(row, op, kind, record.offset)
         envelope.reason = reason
         if kind is RecordKind.CHANGE:
-            envelope.op, envelope.types = op, types
-            envelope.before, envelope.after = (image, None) if deleted else (None, image)
+            envelope.op, envelope.types = op, found.types
+            envelope.before, envelope.after = (image, None) if found.deleted else (None, image)
         return (envelope,)
 
     def _envelope(self, row: Image, op: str | None, kind: RecordKind, offset: int | None) -> Envelope:
         """Returns what a record says beside its row."""
         snapshot = is_snapshot(op, None)
-        schema, table = self._schema(row), self._table(row)
-        named = schema is not None and table is not None
+        schema, table = self._names(row)
         return Envelope(
             kind,
             self._place(row, op, not snapshot, offset),
-            schema=(schema or "") if named else "",
-            table=(table or "") if named else "",
+            schema=schema,
+            table=table,
             snapshot=snapshot,
             transaction=next((found for text in self._transactions if (found := text(row)) is not None), None),
             source_time=moment_of(self._moment(row)),
@@ -146,12 +186,8 @@ class DebeziumFlat:
         return self._values.reader(column, kind)
 
 
-def opened(value: bytes) -> tuple[Image | None, FieldTypes | None]:
-    """Returns a flat record, None for none, and how its values are written.
-
-    Raises:
-        DecodeError: it is not JSON, has a member twice, or is no flat record.
-    """
+def _opened(value: bytes) -> tuple[Image | None, FieldTypes | None]:
+    """Returns the members of a flat record, None for none, and how its values are written."""
     row = members_of(value)
     if row.keys() != _WRAPPED:
         return row, None

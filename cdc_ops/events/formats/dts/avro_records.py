@@ -22,20 +22,14 @@ from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.bulk import reader_of
 from cdc_ops.events.format import UNREADABLE, Read, Reader, unreadable
 from cdc_ops.events.formats.dts.avro_values import BYTES, CHARACTER, TEXT, Entry, Value, entry_of
+from cdc_ops.events.formats.dts.kinds import OPERATIONS, envelope_of
 from cdc_ops.events.images import completed
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.octets import base64, from_base64
 from cdc_ops.events.record import Envelope, FieldType, FieldTypes, Image, Record
-from cdc_ops.events.said import Bigint, Int, is_truncate, moment_of
+from cdc_ops.events.said import Bigint, Int, moment_of
 from cdc_ops.events.values import from_text
 
-OPERATIONS: Final[dict[str | None, EventOperation]] = {
-    "INIT": EventOperation.READ,
-    "INSERT": EventOperation.CREATE,
-    "UPDATE": EventOperation.UPDATE,
-    "DELETE": EventOperation.DELETE,
-}
-CONTROL: Final = ("BEGIN", "COMMIT", "ROLLBACK", "ABORT", "HEARTBEAT", "CHECKPOINT", "NOOP")
 _MYSQL: Final = ("MySQL", "DRDS")
 _UTF8: Final = ("utf8", "utf8mb3", "utf8mb4", "utf-8", "ascii", "us-ascii")
 _POINT: Final = r"\u002E"
@@ -87,32 +81,14 @@ class DtsAvro:
         said = _DECODER.decode(record.value)
         kind = text_of(said.operation)
         before, after = _entries(said, said.before_images), _entries(said, said.after_images)
-        statement = _statement(said) if kind == "DDL" else None
-        truncates = is_truncate(statement)
-        op = EventOperation.TRUNCATE if truncates else OPERATIONS.get(kind)
-        schema, table = _name(text_of(said.object_name))
-        envelope = Envelope(
-            kind=RecordKind.CHANGE,
-            op=op,
-            snapshot=kind == "INIT",
-            schema=schema,
-            table=table,
-            transaction=text_of(said.source_txid) or None,
-            source_time=moment_of(said.source_timestamp, 1),
-            ddl=None if truncates else statement,
-            position=(None if kind is None else int(kind != "INIT"), said.id),
-            reason=_reason(said, kind, before, after),
-        )
-        if envelope.reason is not None:
-            envelope.kind = RecordKind.BAD
-        elif op is not None:
+        envelope = envelope_of("operation", kind, _statement(said), said.id)
+        envelope.schema, envelope.table = _name(text_of(said.object_name))
+        envelope.transaction = text_of(said.source_txid) or None
+        envelope.source_time = moment_of(said.source_timestamp, 1)
+        if reason := _reason(said, kind, before, after):
+            envelope.kind, envelope.reason = RecordKind.BAD, reason
+        elif envelope.op is not None:
             _set_images(envelope, before, after)
-        elif statement is not None:
-            envelope.kind = RecordKind.DDL
-        elif kind in CONTROL:
-            envelope.kind = RecordKind.CONTROL
-        else:
-            envelope.kind, envelope.reason = RecordKind.BAD, f"unknown operation {'NULL' if kind is None else kind}"
         return (envelope,)
 
     def reader(self, column: Column, kind: FieldType | None) -> Reader:

@@ -18,11 +18,10 @@ from msgspec import Raw
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.format import Format, Reader, unreadable
-from cdc_ops.events.formats.debezium.declared.flat import DELETED
 from cdc_ops.events.formats.debezium.declared.losses import SCHEMAS
 from cdc_ops.events.formats.debezium.declared.mongodb import REMOVED, UPDATED
 from cdc_ops.events.formats.debezium.events import is_snapshot
-from cdc_ops.events.formats.debezium.flat import Added, kind_of, opened
+from cdc_ops.events.formats.debezium.flat import Added, kind_of
 from cdc_ops.events.formats.debezium.mongodb.events import CREATE, NAMELESS, SILENT, patch_of
 from cdc_ops.events.formats.debezium.mongodb.values import marked, read_flat
 from cdc_ops.events.json_text import text_of
@@ -46,8 +45,8 @@ class DebeziumMongoDbFlat:
         self._spec = spec
         self._only_typed = setting(self._spec, options, SCHEMAS) == "true"
         added = Added(self._spec, options)
-        self._added = added.names
-        self._op, self._database, self._collection = (added.text(name) for name in ("op", "db", "collection"))
+        self._added = added
+        self._op, self._names = added.text("op"), added.names_of_table("db", "collection")
         self._updated, self._removed = added.text(UPDATED), added.text(REMOVED)
         self._has_updated, self._has_removed = added.has(UPDATED), added.has(REMOVED)
         self._moment = added.number("ts_ms", top=False)
@@ -60,12 +59,10 @@ class DebeziumMongoDbFlat:
 
     def envelopes(self, record: Record) -> Sequence[Envelope]:
         """See `Format`."""
-        row, types = opened(record.value or b"")
-        if row is None:
+        found = self._added.taken_apart(record.value or b"")
+        if found is None:
             return (Envelope(RecordKind.CONTROL),)
-        deleted = DELETED in row and text_of(row[DELETED]) == "true"
-        op = _DELETE if deleted else self._op(row)
-        image: Image = marked(type(row)([(name, cell) for name, cell in row.items() if name not in self._added]))
+        row, op, deleted, image = found.row, found.op, found.deleted, marked(found.image)
         envelope = self._envelope(row, op, record.offset)
         envelope.kind, envelope.reason = kind_of(row, op)
         if reason := self._reason(row, op, image, deleted=deleted):
@@ -74,7 +71,7 @@ class DebeziumMongoDbFlat:
             patch = self._patch(row, image) if op == _UPDATE else None
             # The record of a replaced document has all of its fields.
             envelope.op = CREATE if op == _UPDATE and patch is None else op
-            envelope.types = types
+            envelope.types = found.types
             envelope.before, envelope.after = (image, None) if deleted else (None, image if patch is None else patch)
         return (envelope,)
 
@@ -104,16 +101,15 @@ class DebeziumMongoDbFlat:
 
     def _envelope(self, row: Image, op: str | None, offset: int | None) -> Envelope:
         """Returns what a record says beside its document."""
-        database, collection, transaction = self._database(row), self._collection(row), self._transaction(row)
-        named = database is not None and collection is not None
+        (database, collection), transaction = self._names(row), self._transaction(row)
         lsid, number = self._lsid(row), self._number(row)
         if transaction is None and lsid is not None and number is not None:
             transaction = f"{lsid}:{number}"
         return Envelope(
             RecordKind.CHANGE,
             (offset,),
-            schema=(database or "") if named else "",
-            table=(collection or "") if named else "",
+            schema=database,
+            table=collection,
             snapshot=is_snapshot(op, None),
             transaction=transaction,
             source_time=moment_of(self._moment(row)),
