@@ -1,4 +1,4 @@
-"""The names of the fields that ExtractNewRecordState adds to flat records. Spark-free."""
+"""The names of the fields that ExtractNewRecordState adds to flat records."""
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
 from cdc_ops.events.formats.debezium.declared.flat import FIELDS, PREFIX

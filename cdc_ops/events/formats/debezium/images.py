@@ -1,4 +1,4 @@
-"""Images of rows without the values that Debezium marks as unchanged (`formats.debezium.unchanged`)."""
+"""Images of rows without the values that Debezium marks as unchanged (`unchanged`)."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _FORMS: Final = frozenset(UNCHANGED_FORMS)
 _TEXTS: Final = (PLACEHOLDER.encode(), *(form.encode() for form in UNCHANGED_FORMS if form.isalnum() or form.endswith("=")))
 _UUID: Final = next(form for form in UNCHANGED_FORMS if form.count("-") == 4).strip('[]"').encode()
 _NUMBERS: Final = (b"122", b"118", b"109", b"95")
-"""What a record has that has a placeholder spelled without `\\u`: outside of arrays, and one or all of these within them."""
+"""What a record with a placeholder without `\\u` has: a text, or in an array of UUIDs this one, in one of numbers all of these."""
 
 
 def may_lack_values(record: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What Debezium writes for a value that the log lacks because it did not change: one spelling for each kind of type. Spark-free.
+"""What Debezium writes for a value that the log lacks because it did not change: one spelling for each kind of type.
 
 Postgres leaves a large value out of an update that did not change it (TOAST), and the connector puts a placeholder there that fits the
 column's type. Spellings: Debezium 3.6.1, `UnchangedToastedPlaceholder` and `UnchangedToastedReplicationMessageColumn`
