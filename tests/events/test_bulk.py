@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from cdc_ops.core.events.format_spec import RecordKind
+from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
 from cdc_ops.core.schema.mysql_types import mysql_mapping
-from cdc_ops.core.schema.tables import Column
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.events.bulk import quick
 from cdc_ops.events.change import ChangeBatch, arrow_type
 from cdc_ops.events.format import UNREADABLE, Format, NoValue, Read, Reader
@@ -30,6 +30,7 @@ from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import DoubledImage, FieldType, Record
 from cdc_ops.events.registry import open_format
+from cdc_ops.events.renames import renamer
 from cdc_ops.events.scan import tables
 from cdc_ops.events.scan.request import FileTask, TableTask
 from cdc_ops.events.scan.spreading import Spreader
@@ -342,3 +343,42 @@ def test_a_rule_that_nobody_holds_is_forgotten_with_its_rule_for_many() -> None:
     forgotten = weakref.ref(both())
     gc.collect()
     assert forgotten() is None
+
+
+def test_values_of_a_renamed_column_are_read_at_once_too() -> None:
+    options = FormatOptions(name="debezium-mysql")
+    form = open_format(options)
+
+    def batch(name: str, declared: Sequence[str]) -> list[Record]:
+        fields = [{"field": one, "type": kind} for one, kind in zip(("id", name), declared, strict=True)]
+        schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+        source = {"db": "shop", "table": "t", "file": "b.1", "pos": 1, "row": 0}
+        events = [{"op": "c", "after": {"id": one, name: one * 7}, "source": source, "ts_ms": 1} for one in range(5)]
+        return [Record(json.dumps({"schema": schema, "payload": one}).encode(), "f", line) for line, one in enumerate(events)]
+
+    class AtOnce:
+        spec = form.spec
+
+        def reader(self, column: Column, kind: FieldType | None) -> Reader:
+            return replace(form.reader(column, kind), read=lambda text: pytest.fail(f"{text} is read by itself"))
+
+    columns = tuple(Column(name=one, source_type="int", delta_type="int", nullable=True, expression="") for one in ("id", "c0"))
+    schema = TableSchema(table=TableName(schema="shop", name="t"), columns=columns, primary_key=("id",))
+    rename = renamer(form.spec, schema, (("name", "c0"),), ())
+    assert rename is not None
+    found = {}
+    for name in ("name", "c0"):
+        records = [*batch(name, ("int32", "int32")), *batch(name, ("int32", "int32"))]
+        envelopes = [one for record in records for one in envelopes_of(form, record)]
+        for envelope in envelopes:
+            rename(envelope)
+        assert len({id(envelope.types) for envelope in envelopes}) == 1
+        found[name] = TableReader(AtOnce(), schema, ("id",)).read(records, envelopes)  # type: ignore[arg-type]
+    assert found["name"].kind == [RecordKind.CHANGE] * 10
+    assert found["name"].after == found["c0"].after
+    # Of another schema, the types are others, and they stay so under the new name.
+    mixed = [*batch("name", ("int32", "int32")), *batch("name", ("int32", "int64"))]
+    envelopes = [one for record in mixed for one in envelopes_of(form, record)]
+    for envelope in envelopes:
+        rename(envelope)
+    assert [envelope.types and envelope.types["c0"].type for envelope in envelopes] == ["int32"] * 5 + ["int64"] * 5
