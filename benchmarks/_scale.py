@@ -143,7 +143,7 @@ def _planned(bench: Bench) -> tuple[float, float]:
         began = time.perf_counter()
         found = discover_all(context, source, request)
         discovered = time.perf_counter()
-        plan = plan_group(context, source, request, found.tables, lambda line: None)
+        plan = plan_group(context, source, request, found.tables)
         ended = time.perf_counter()
         assert len(plan.plans) == len(bench.tables), plan.failures
         return (discovered - began) / len(bench.tables), (ended - discovered) / len(bench.tables)

@@ -1,6 +1,7 @@
 """cdc-ops: keeps Delta Lake tables equal to operational database tables, in batches."""
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "as_of", "changes", "current"]
 __version__ = "0.1.0"
 _FUNCTIONS = {"as_of": "cdc_ops.steps.history.as_of", "changes": "cdc_ops.lake.read.change_feed", "current": "cdc_ops.lake.read.current"}
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants to see its lines adds a handler of their own
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ One table's failure ends that table only. Tables of a group run side by side, ea
 run in the order of their numbers, and the first that fails ends its table.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -29,7 +30,6 @@ from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import RunPhase, added, phases_text
 from cdc_ops.core.pipeline.connections import variable_name
 from cdc_ops.core.processes import executor_words
-from cdc_ops.core.progress import sparse
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, EnvironmentSetupError, UnforeseenJobError
 from cdc_ops.lake.file_io import read_text, write_text
@@ -50,10 +50,11 @@ from cdc_ops.steps.query.load_guard import LoadGuard
 from cdc_ops.steps.query.pulse import pulses
 from cdc_ops.steps.query.reader_choice import chosen_reader, over_jdbc
 from cdc_ops.steps.query.replica_reads import ReplicaReads
+from cdc_ops.steps.reporting.log_output import shown_by
 from cdc_ops.steps.reporting.progress_lines import Meter, Pace, chunk_line, end_line, merge_line
 from cdc_ops.steps.reporting.stopwatch import Stopwatch, import_phases, measured, stopwatch
 
-Progress = Callable[[str], None]
+logger = logging.getLogger("cdc_ops.job")
 
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _NOT_COMMITTED: Final = "The operation is not committed, or the next try finds its commit; the watermark stays."
@@ -62,7 +63,7 @@ _PLANNED: Final = "; 'cdc-ops state rebuild' then discards the operation, which 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """The context of one application: session, sources, progress output, and limits on reads.
+    """The context of one application: session, sources, and limits on reads.
 
     `connect_replica` is None if whole tables are read from the source too; else `guard` asks the replica.
     """
@@ -70,7 +71,6 @@ class JobContext:
     spark: SparkSession
     connect: Callable[[], Source]
     connect_replica: Callable[[], Source] | None
-    say: Progress
     guard: LoadGuard
     readers: ConnectionLimit
     readings: SharedScans
@@ -110,9 +110,9 @@ def main(step: Step, argv: Sequence[str] | None = None) -> int:
         write_text(spec.result_path, json_codec.dumps(_not_begun(spec, error)))
         return 0
     try:
-        with _ended_by_signal() if spec.spark else nullcontext():
+        with _ended_by_signal() if spec.spark else nullcontext(), shown_by(logging.StreamHandler(sys.stdout)):
             replica = spec.source.snapshot_connection
-            result = execute(spark, spec, connection_url(spec.source.connection), sparse(print), connection_url(replica) if replica else "")
+            result = execute(spark, spec, connection_url(spec.source.connection), connection_url(replica) if replica else "")
     finally:
         close_session(spark)
     write_text(spec.result_path, json_codec.dumps(replace(result, phases=added(imports, watch.phases), spark_application=application)))
@@ -161,21 +161,20 @@ def connection_url(connection: str) -> str:
     return os.environ[name]
 
 
-def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica_url: str = "") -> StepResult:
+def execute(spark: SparkSession, spec: JobSpec, url: str, replica_url: str = "") -> StepResult:
     """Runs one step for all tables of a job and returns what happened to each.
 
     Args:
         spark: The application's session.
         spec: What to do.
         url: Connection URL of the source, with credentials.
-        say: Receives one line per event, for logs and progress bars.
         replica_url: The same of the replica that whole tables are read from; "" = the source reads them itself.
     """
     started, began = datetime.now(UTC), time.monotonic()
     replica = spec.source.replica if replica_url else None
     try:
         check_shared(spark, _folders(spec))
-        spec = replace(spec, source=replace(spec.source, reader=chosen_reader(spark, spec, url, say)))
+        spec = replace(spec, source=replace(spec.source, reader=chosen_reader(spark, spec, url)))
         guarded = open_source(replica, replica_url) if replica else open_source(spec.source, url)
     except Exception as error:  # as in _run_operations: the JVM may have died since the job before
         return _not_begun(spec, _known(spark, f"The {spec.step} job of pipeline {spec.pipeline}", error))
@@ -183,10 +182,9 @@ def execute(spark: SparkSession, spec: JobSpec, url: str, say: Progress, replica
         spark=spark,
         connect=lambda: open_source(spec.source, url),
         connect_replica=(lambda: open_source(replica, replica_url)) if replica else None,
-        say=say,
-        guard=LoadGuard(guarded, say),
-        readers=ConnectionLimit(spec.source.max_connections, say),
-        readings=SharedScans(spark, spec.operations, uuid.uuid4().hex[:12], say, spec.known),
+        guard=LoadGuard(guarded),
+        readers=ConnectionLimit(spec.source.max_connections),
+        readings=SharedScans(spark, spec.operations, uuid.uuid4().hex[:12], spec.known),
     )
     with _closed_behind(guarded.close, context.readings.close), _tables_side_by_side() as pool, interrupting(spark):
         tables = tuple(pool.map(lambda task: task(), _tasks(context, spec)))
@@ -254,7 +252,7 @@ def _run_operations(context: JobContext, step: Step, operations: tuple[Operation
         # A source is one connection, which two threads must not ask at the same time.
         with (
             closing(context.connect()) as source,
-            closing(ReplicaReads(source, context.connect_replica, context.say)) as replica,
+            closing(ReplicaReads(source, context.connect_replica)) as replica,
             table_session(context.spark) as spark,
         ):
             for operation in operations:
@@ -264,10 +262,10 @@ def _run_operations(context: JobContext, step: Step, operations: tuple[Operation
                         with measured(RunPhase.WAITING):
                             context.guard.wait(table)
                     result = _run_operation(context, spark, replica.source_of(operation) if reads else source, step, operation)
-                done.append(_told(context, operation, result, watch))
+                done.append(_told(operation, result, watch))
                 pace.add(done[-1].counts, done[-1].seconds)
                 if line := chunk_line(operation, pace):
-                    context.say(line)
+                    logger.info(line)
         registered = _registered(context, entry, done)  # with no connection to a source open: a metastore may take its time
     except Exception as error:  # the border of the application: every failure becomes its table's result
         return _failed(context, table, tuple(done), error)
@@ -282,7 +280,8 @@ def _registered(context: JobContext, entry: CatalogEntry | None, done: list[Oper
         result = follow_catalog(context.spark, entry, done)
     if result is not None:
         name = ".".join(entry.name)
-        context.say(f"{entry.table}: {result.error['what'] if result.error else f'registered as {name}'}")
+        level, told = (logging.WARNING, result.error["what"]) if result.error else (logging.INFO, f"registered as {name}")
+        logger.log(level, f"{entry.table}: {told}")
     return result
 
 
@@ -293,18 +292,18 @@ def _reads(step: Step, operation: Operation) -> bool:
 
 def _run_operation(context: JobContext, spark: SparkSession, source: Source, step: Step, operation: Operation) -> OperationResult:
     started = time.monotonic()
-    context.say(f"{operation.table}: {step} operation {operation.op_seq} ({operation.words}), {operation.extent}")
+    logger.info(f"{operation.table}: {step} operation {operation.op_seq} ({operation.words}), {operation.extent}")
     attempt = uuid.uuid4().hex[:12]
     staged, direct = (
         connections_of(operation) if operation.apply.landing is landing else 0 for landing in (Landing.STAGED, Landing.DIRECT)
     )
     if damage := damage_of(operation):
-        context.say(
+        logger.warning(
             f"{operation.table}: the landed rows of operation {operation.op_seq} are damaged ({damage}); cdc-ops reads the same"
             " window again"
         )
     if why := over_jdbc(source, operation):
-        context.say(f"{operation.table}: rows are read over JDBC: {why}")
+        logger.info(f"{operation.table}: rows are read over JDBC: {why}")
     if step is not Step.MERGE or damage:
         with context.held(operation.table, staged), _metered(context, operation, "reads", operation.expected_rows):
             result = extract(spark, source, operation, attempt, context.readings)
@@ -312,7 +311,7 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
         landed = 0
         if operation.apply.landing is Landing.STAGED and (manifest := read_manifest(operation.target.staging)) is not None:
             landed = manifest.landed.rows
-            context.say(merge_line(operation, landed))
+            logger.info(merge_line(operation, landed))
         verb, rows = ("reads", operation.expected_rows) if operation.apply.landing is Landing.DIRECT else ("merges", landed)
         with context.held(operation.table, direct), _metered(context, operation, verb, rows):
             result = merge(spark, source, operation)
@@ -321,8 +320,8 @@ def _run_operation(context: JobContext, spark: SparkSession, source: Source, ste
 
 @contextmanager
 def _metered(context: JobContext, operation: Operation, verb: str, rows: int) -> Iterator[None]:
-    """Says every second how far an operation is, for a bar or, now and then, a log."""
-    meter = Meter(operation=operation, verb=verb, expected=rows, say=context.say)
+    """Logs every second how far an operation is."""
+    meter = Meter(operation=operation, verb=verb, expected=rows)
     with pulses() as read:
 
         def told(work: Work) -> None:
@@ -332,23 +331,23 @@ def _metered(context: JobContext, operation: Operation, verb: str, rows: int) ->
             yield
 
 
-def _told(context: JobContext, operation: Operation, result: OperationResult, watch: Stopwatch) -> OperationResult:
-    """Says how an operation ended, and returns its result with the phases that were measured."""
+def _told(operation: Operation, result: OperationResult, watch: Stopwatch) -> OperationResult:
+    """Logs how an operation ended, and returns its result with the phases that were measured."""
     ended = end_line(operation, result, result.seconds)
-    context.say(f"{ended} ({phases_text(watch.phases)})" if watch.phases else ended)
+    logger.info(f"{ended} ({phases_text(watch.phases)})" if watch.phases else ended)
     return replace(result, phases=watch.phases)
 
 
 def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
     try:
-        context.say(f"{task.table}: maintenance ({'; '.join(task.plan.reasons)})")
+        logger.info(f"{task.table}: maintenance ({'; '.join(task.plan.reasons)})")
         now = datetime.now(UTC)
         with table_session(context.spark) as spark:
             if task.plan.vacuum and task.history is not None:
                 maintain_history(spark, task.history, task.table, now)
             stats = maintain(spark, task, now)
         if stats.last_upkeep is not None:
-            context.say(f"{task.table}: {stats.last_upkeep.words}")
+            logger.info(f"{task.table}: {stats.last_upkeep.words}")
         return TableResult(table=task.table, maintenance=stats)
     except Exception as error:  # as in _run_table
         return _failed(context, task.table, (), error)
@@ -356,7 +355,7 @@ def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
 
 def _failed(context: JobContext, table: TableName, done: tuple[OperationResult, ...], error: Exception) -> TableResult:
     known = _known(context.spark, f"Table {table}", error)
-    context.say(f"{table}: failed with {type(known).__name__}: {known.what}")  # the whole error is in the result, which is reported
+    logger.error(f"{table}: failed with {type(known).__name__}: {known.what}")  # the whole error is in the result, which is reported
     return TableResult(table=table, operations=done, error=known.to_payload(), retryable=known.retryable)
 
 

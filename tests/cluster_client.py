@@ -5,6 +5,7 @@
 """
 
 import json
+import logging
 import sys
 import threading
 import traceback
@@ -36,8 +37,7 @@ class Client:
         def run() -> None:
             try:
                 spec = json_codec.loads(JobSpec, Path(path).read_text())
-                say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-                result = execute(self.spark, spec, url, say)
+                result = execute(self.spark, spec, url)
                 write_text(spec.result_path, json_codec.dumps(result))
             except BaseException:
                 self.error = traceback.format_exc()
@@ -65,6 +65,8 @@ class Client:
 
 def main(path: str) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("cdc_ops").setLevel(logging.INFO)
     client = Client(build_session("cdc-ops cluster test", extra_conf=json.loads(Path(path).read_text())))
     for line in sys.stdin:
         [(command, given)] = json.loads(line).items()

@@ -68,6 +68,9 @@ for name in LITTLE:
 # Closing the JVM's connections is logged when the interpreter ends, after pytest has closed the log's stream.
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
+# What a test may look for in `caplog`, and what is shown of one that fails.
+logging.getLogger("cdc_ops").setLevel(logging.INFO)
+
 # PyMySQL reads the certificates of all authorities for each connection, even one that checks none: 26 of its 30 ms.
 _new_context = pymysql.connections.Connection._create_ssl_ctx
 _unchecked_context = functools.cache(lambda: _new_context(None, {}))

@@ -275,7 +275,7 @@ def main() -> int:
     kind: type[DatabaseServer] = MySQLServer if options.server == "mysql" else MariaDBServer
     with tempfile.TemporaryDirectory(prefix="cdc-ops-soak-") as name, kind(Path(name) / "server") as server:
         spark = build_session("cdc-ops soak", jars=jars.jar_list(LOCAL / "jars"), extra_conf=SMALL_SPARK)
-        world = SoakWorld(server, Path(name), spark, say=lambda _: None, unsafe=options.unsafe)
+        world = SoakWorld(server, Path(name), spark, unsafe=options.unsafe)
         result = soak(world, seconds=options.seconds, writers=options.writers)
         spark.stop()
     print(f"soak on {server.name}, {options.seconds:.0f} s, {options.writers} writers{', UNSAFE' if options.unsafe else ''}")

@@ -64,7 +64,6 @@ class World:
     )
     database: str = field(default_factory=lambda: f"shop_{next(_numbers)}")
     jobs: int = 0
-    say: Callable[[str], None] = print
     replica: DatabaseServer | None = None
 
     def __post_init__(self) -> None:
@@ -117,7 +116,7 @@ class World:
         """One whole run in this process."""
         context, source = self.context(), self._connect(self.pipeline.source)
         try:
-            return run_pipeline(context, source, request(**parts), execute_with or self.execute, self.say)
+            return run_pipeline(context, source, request(**parts), execute_with or self.execute)
         finally:
             source.close()
             context.store.close()
@@ -129,7 +128,7 @@ class World:
     def execute(self, job: JobSpec) -> StepResult:
         """Runs a job in the shared session, and counts it."""
         self.jobs += 1
-        return execute(self.spark, job, self.url, self.say, self.replica_url)
+        return execute(self.spark, job, self.url, self.replica_url)
 
     def state(self, table: str) -> TableState:
         """The ledger's state of a table."""

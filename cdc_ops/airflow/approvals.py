@@ -26,7 +26,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.text import minute_text
 from cdc_ops.steps.approvals import answer, ask
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cdc_ops.airflow")
 
 GRANT, REFUSE = ApprovalOperator.APPROVE, ApprovalOperator.REJECT
 

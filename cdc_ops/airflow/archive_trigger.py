@@ -21,7 +21,7 @@ from cdc_ops.errors import CdcError
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.steps.archive.watch import ArchiveWatcher, Batch
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cdc_ops.airflow")
 
 
 class ArchiveTrigger(BaseEventTrigger):

@@ -37,7 +37,7 @@ from cdc_ops.errors import ConfigError
 
 __all__ = ["build_dag", "build_dags"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cdc_ops.airflow")
 
 ALL_BUT_BACKFILLS: Final = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
 """Of DAGs that reconcile: a reconcile compares whole tables, so one run for each interval would do the same again and again. And of

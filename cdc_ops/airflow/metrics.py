@@ -16,7 +16,7 @@ from cdc_ops.metrics.families import Family, FamilyKind, Sample, read_families, 
 from cdc_ops.state.base import StateReader, TableOverview
 from cdc_ops.state.totals import added_by
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cdc_ops.airflow")
 
 
 def publish_metrics(reader: StateReader, pipeline: str, tables: Sequence[str], run_id: str) -> None:

@@ -62,7 +62,7 @@ from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.table_groups import GroupPlan, IfHeld, commit_group, first_held
 from cdc_ops.steps.runs.work_groups import groups_of_run
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cdc_ops.airflow")
 
 WRONG_REQUEST = "wrong_request"
 """XCom key of the discover task: why what somebody asked for cannot be done."""
@@ -88,7 +88,7 @@ def archive_task(pipeline: Pipeline, **options: Any) -> Any:
         with translated():
             dry_run = bool(run_facts(get_current_context()).conf.get("dry_run"))
             url = source_url(replace(pipeline.source, connection=pipeline.archive.copy.connection))
-            report = archive_binlogs(pipeline, url, dry_run=dry_run, say=log.info)
+            report = archive_binlogs(pipeline, url, dry_run=dry_run)
             log.info("%d binlogs copied to %s/%s, which has %d", len(report.copied), report.url, report.folder, report.archived)
             for text in report.warnings:
                 log.warning(text)
@@ -161,7 +161,7 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
                 _hand_back(context, tables, turn, first_held(here.context, here.request, here.configs))
             source = connect(pipeline.source)
             try:
-                planned = plan_tables(here.context, source, here.request, here.configs, log.info, turn.if_held)
+                planned = plan_tables(here.context, source, here.request, here.configs, turn.if_held)
             finally:
                 source.close()
             _hand_back(context, tables, turn, planned.held)
@@ -169,7 +169,7 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
             context["ti"].xcom_push(key=PLANNED, value=busy)
             _tell(here, planned)
             failures = {str(failure.config.table): failure.error for failure in planned.failures}
-            if failures := not_refused_before(here.context, here.request, failures, log.warning):
+            if failures := not_refused_before(here.context, here.request, failures):
                 raise tables_failed("plan", failures)
             if not busy:
                 _show(context, label(tables, "idle"))

@@ -36,8 +36,8 @@ def run_one(pipeline: "Pipeline", request: RunRequest, *, as_json: bool, quiet: 
     stopping.takes_leases(LEASE_TTL)
     report = RunReport(runs=(), failures=())
     try:
-        with progress(as_json or quiet) as say, opened(pipeline) as (context, source), LocalSpark(pipeline, say) as spark:
-            report = run_pipeline(context, source, request, spark.execute, say)
+        with progress(as_json or quiet), opened(pipeline) as (context, source), LocalSpark(pipeline) as spark:
+            report = run_pipeline(context, source, request, spark.execute)
             note_failed_run(context.store, pipeline.name, request, began=True)
             return report, spark.log
     except RunStopped as stop:

@@ -1,5 +1,6 @@
 """What the commands share: which pipelines, which ledger, a source, and a Spark session that starts only when something has to be done."""
 
+import logging
 import os
 import shlex
 import socket
@@ -29,8 +30,6 @@ from cdc_ops.state.processes import this_process
 from cdc_ops.steps.reporting.stopwatch import measured, noted_imports, stopwatch, take_noted_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
 
     from cdc_ops.core.operation.job import JobSpec, StepResult
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from cdc_ops.state.sql import SqlStateReader
     from cdc_ops.steps.context import Context
 
+logger = logging.getLogger("cdc_ops.spark")
 
 _OFTEN = {"spark.executor.heartbeatInterval": "2s"}
 """How often running tasks say how many rows they have read: somebody looks at the bar."""
@@ -142,11 +142,9 @@ class LocalSpark:
 
     Args:
         pipeline: Whose tables it works on.
-        say: Receives one line per event.
     """
 
     pipeline: "Pipeline"
-    say: "Callable[[str], None]"
     _spark: "SparkSession | None" = None
     _phases: Phases = ()
     _log: "JvmLog | None" = None
@@ -173,7 +171,7 @@ class LocalSpark:
         from cdc_ops.lake.spark.session import build_session
 
         if JvmLog.jvm_died():
-            self.say("the JVM of Spark has died; its jobs fail, the next ones get another JVM")
+            logger.warning("the JVM of Spark has died; its jobs fail, the next ones get another JVM")
             self._end_jvm(patience=0)
         if LocalSpark._jvm is not None and LocalSpark._jvm.small and not small:
             self._end_jvm()
@@ -181,10 +179,10 @@ class LocalSpark:
             settings, chosen = load_settings(os.environ), dict(self.pipeline.spark.conf)
             echo = show_line if is_verbose() else None
             self._log = JvmLog.of_process(settings.logs, secrets=_secrets(self.pipeline.source), echo=echo)
-            self.say(f"starting Spark; its log: {self._log.path}")
+            logger.info(f"starting Spark; its log: {self._log.path}")
             folder = self.pipeline.spark.jars or settings.jars
             if folder and is_unfilled(Path(folder)):
-                self.say(f"fetching the jars of Delta and of the databases' drivers into {folder}: 31 MB; this happens once")
+                logger.info(f"fetching the jars of Delta and of the databases' drivers into {folder}: 31 MB; this happens once")
                 fetch(Path(folder))
             jars = jar_list(Path(folder)).split(",") if folder else ()
             if not JvmLog.jvm_runs():
@@ -202,7 +200,7 @@ class LocalSpark:
 
         if self._spark is None:
             take_secret(TOKEN_VARIABLE, os.environ)
-            self.say(f"working on the Spark server at {self.pipeline.spark.connect}")
+            logger.info(f"working on the Spark server at {self.pipeline.spark.connect}")
             with stopwatch() as watch, measured(RunPhase.SPARK_START):
                 self._spark = open_session(f"cdc-ops {self.pipeline.name}", self.pipeline.spark)
             self._phases = watch.phases
@@ -221,7 +219,7 @@ class LocalSpark:
         replica_url = connection_url(replica) if replica else ""
         spark = self.session(small=job.small)
         try:
-            result = execute(spark, job, connection_url(job.source.connection), self._say_at_work, replica_url)
+            result = execute(spark, job, connection_url(job.source.connection), replica_url)
             stopping.check()  # the JVM was ended, which its tables have reported as failures
         except (Exception, KeyboardInterrupt) as error:
             if not isinstance(error, KeyboardInterrupt) and not stopping.requested():
@@ -241,15 +239,10 @@ class LocalSpark:
         self._stop()
         if LocalSpark._jvm is not None and LocalSpark._jvm.archive.writes is not None:
             if kind is None:
-                self.say(
+                logger.info(
                     "keeping Spark's classes, so that later runs on this machine start faster; this happens once, and takes some seconds"
                 )
             self._end_jvm(patience=JVM_PATIENCE if kind is None else 0)
-
-    def _say_at_work(self, line: str) -> None:
-        """Says a line of a job, but not what its threads have to say of a JVM that is told to end."""
-        if not stopping.requested():
-            self.say(line)
 
     def _has_ended(self) -> bool:
         """Ends the JVM, and returns whether it certainly has; a Spark server lives on, and may finish the statement that runs."""

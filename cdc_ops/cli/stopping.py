@@ -159,7 +159,7 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 
 def _hush() -> None:
-    """Ends all logging: py4j has a traceback for each call that a signal, or the end of the JVM, interrupts."""
+    """Ends all logging: py4j has a traceback, and a job a line, for each call that a signal, or the end of the JVM, interrupts."""
     logging.disable()
 
 

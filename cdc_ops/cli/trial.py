@@ -1,5 +1,6 @@
 """`cdc-ops run --limit`: reads the first rows of tables into a folder of their own, and shows how they would be stored."""
 
+import logging
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from cdc_ops.errors import CdcError
 if TYPE_CHECKING:
     from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
     from cdc_ops.steps.trial import TriedTable
+
+logger = logging.getLogger("cdc_ops.cli")
 
 WIDE = 120
 """Columns of a terminal from which on values of three rows are shown, and not of one."""
@@ -56,11 +59,11 @@ def try_pipelines(folder: Path | None, names: list[str], tables: tuple[str, ...]
     chosen = chosen_pipelines(folder, names)
     trial = Trial(folder=free_folder(into) or tempfile.mkdtemp(prefix="cdc-ops-trial-"))
     for pipeline in chosen:
-        with progress(quiet) as say, closing(connect(pipeline.source)) as source, LocalSpark(pipeline, say) as spark:
+        with progress(quiet), closing(connect(pipeline.source)) as source, LocalSpark(pipeline) as spark:
             from cdc_ops.steps.trial import try_table
 
             for config in _configs(pipeline, source.tables(), tables, trial):
-                say(f"{config.table}: reads at most {limit:,} rows")
+                logger.info(f"{config.table}: reads at most {limit:,} rows")
                 try:
                     place = f"{trial.folder.rstrip('/')}/{pipeline.name}"
                     trial.tables.append(try_table(spark.session(), pipeline, source, config, limit, place))

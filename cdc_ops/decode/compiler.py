@@ -42,7 +42,7 @@ INT64S: Final = types.int64[::1]
 INT32S: Final = types.int32[::1]
 
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("cdc_ops.decode")
 _A_KEY: Final = re.compile("[0-9a-f]{16}")
 _KEPT: Final = 8
 """Folders of machine code that stay, some MB each: those of other versions."""

@@ -7,6 +7,7 @@ The process answers each line on its standard input, the name of a pipeline, wit
 """
 
 import json
+import logging
 import os
 import sys
 import traceback
@@ -135,6 +136,7 @@ def _rehearse(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> No
     from cdc_ops.sources.base import open_source
     from cdc_ops.state.sql import open_store
     from cdc_ops.steps.context import Context
+    from cdc_ops.steps.reporting.log_output import shown_by
     from cdc_ops.steps.runs.run import run_pipeline
 
     folder, url = layout.root / "rehearsal", source_url(_server(layout))
@@ -149,7 +151,8 @@ def _rehearse(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> No
     try:
         context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, url))
         for request in (first, second):
-            run_pipeline(context, source, request.checked(), lambda job: execute(spark, job, url, print), print)
+            with shown_by(logging.StreamHandler(sys.stdout)):
+                run_pipeline(context, source, request.checked(), lambda job: execute(spark, job, url))
     finally:
         source.close()
         store.close()

@@ -3,6 +3,7 @@
 lines of the run -> ask -> (a person answers) -> answer -> approved_request -> the second try plans with it
 """
 
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -19,6 +20,8 @@ from cdc_ops.errors import CdcError, RequestError
 from cdc_ops.state.base import StateReader, StateStore
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context
+
+logger = logging.getLogger("cdc_ops.plan")
 
 ALL: Final = 100_000
 """More questions than the tables of a pipeline can have open."""
@@ -120,15 +123,12 @@ def _goes_on(store: StateReader, config: TableConfig, run_id: str, has_ended: Ca
     return any(record.approval is not None and record.run_id != run_id and not has_ended(record.run_id) for record in granted)
 
 
-def not_refused_before(
-    context: Context, request: RunRequest, errors: Mapping[str, CdcError], say: Callable[[str], None]
-) -> dict[str, CdcError]:
+def not_refused_before(context: Context, request: RunRequest, errors: Mapping[str, CdcError]) -> dict[str, CdcError]:
     """Returns the errors of tables without those that ask for what somebody has refused before; these are logged.
 
     Args:
         context, request: The run.
         errors: By the tables' names.
-        say: Receives a line for each that is left out.
     """
     left = {}
     for name, error in errors.items():
@@ -137,7 +137,7 @@ def not_refused_before(
         if refused is None:
             left[name] = error
         else:
-            say(f"{name}: {error}\n{refused_text(refused)}")
+            logger.warning(f"{name}: {error}\n{refused_text(refused)}")
     return left
 
 

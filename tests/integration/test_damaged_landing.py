@@ -52,7 +52,7 @@ def open_operation(world: World) -> Operation:
 
 
 def step(world: World, job: JobSpec, which: Step) -> StepResult:
-    return execute(world.spark, replace(job, step=which), world.url, world.say)
+    return execute(world.spark, replace(job, step=which), world.url)
 
 
 @pytest.fixture
@@ -98,10 +98,10 @@ def test_a_window_that_was_damaged_after_a_kill_is_read_again_by_the_next_run(
 
 
 @pytest.mark.local_store
-def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("cdc_ops.steps.planning.request.COUNT_LIMIT", 50)
-    lines: list[str] = []
-    world.say = lines.append
     attempts: list[str] = []
 
     def apart(job: JobSpec) -> StepResult:
@@ -117,7 +117,7 @@ def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(wo
     report = world.run(execute_with=apart)
     assert not report.failures, report.failures[0].error
     assert len(set(attempts)) == 2
-    assert [line for line in lines if "are damaged" in line and "cdc-ops reads the same window again" in line]
+    assert [line for line in caplog.messages if "are damaged" in line and "cdc-ops reads the same window again" in line]
     [run] = report.runs
     assert run.result.counts.reread
     assert world.lake("orders") == world.source("orders")

@@ -87,7 +87,7 @@ class Declared:
         pipeline = load_pipeline(self.folder / "shop.yaml", {})
         with closing(open_store(f"sqlite:///{self.folder / 'ledger.db'}")) as store, closing(open_source(pipeline.source, "")) as source:
             context = Context(pipeline=pipeline, store=store, connect=lambda config: open_source(config, ""))
-            return run_pipeline(context, source, request(), self._execute, print)
+            return run_pipeline(context, source, request(), self._execute)
 
     def lake(self) -> list[dict[str, Any]]:
         """The rows of the Delta table, by their key."""
@@ -111,7 +111,7 @@ class Declared:
 
     def execute(self, job: JobSpec) -> StepResult:
         """Runs a job in the shared session."""
-        return execute(self.spark, job, "", print)
+        return execute(self.spark, job, "")
 
     def _execute(self, job: JobSpec) -> StepResult:
         if job.operations:  # else it is upkeep

@@ -231,7 +231,7 @@ def test_a_group_of_airflow_is_planned_by_one_look_and_what_has_news_is_frozen(w
         asked = request()
         configs = tuple(reversed(discover_all(context, source, asked).tables))
         statements.clear()
-        group = idle_search.plan_tables(context, source, asked, configs, print)
+        group = idle_search.plan_tables(context, source, asked, configs)
         assert len(statements) < 7 * len(names)
         assert [plan.table for plan in group.plans] == [config.table for config in configs], "in the order of the group"
         assert [operation.table.name for operation in group.operations] == ["t07"]
@@ -239,5 +239,5 @@ def test_a_group_of_airflow_is_planned_by_one_look_and_what_has_news_is_frozen(w
         lines = {run.table.name: run for run in context.store.table_runs("shop", run_id=asked.run_id)}
         assert {name: lines[name].status for name in names} == dict.fromkeys(names, TableRunStatus.IDLE) | {"t07": TableRunStatus.PLANNED}
         statements.clear()
-        again = idle_search.plan_tables(context, source, asked, configs, print)  # another try of the same task
+        again = idle_search.plan_tables(context, source, asked, configs)  # another try of the same task
         assert [operation.operation_id for operation in again.operations] == [operation.operation_id for operation in group.operations]

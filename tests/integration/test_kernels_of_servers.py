@@ -143,7 +143,7 @@ def landed_by(spark: SparkSession, operation: Operation, way: str, readings: Sha
     own = with_fields(operation, staging=f"{operation.target.staging}-{way}")
     log: Any = operation.read
     policy = OnUnknownTable.QUARANTINE if log.batch.unknown == "set aside" else OnUnknownTable.IGNORE
-    readings = readings or SharedScans(spark, (), "app", print, KnownTables(entries=(f"{DB}.narrow",), policy=policy))
+    readings = readings or SharedScans(spark, (), "app", KnownTables(entries=(f"{DB}.narrow",), policy=policy))
     with small_files({"kernels": 0, "reference": 2**63}[way]):
         return landed(spark, own, readings)
 
@@ -172,16 +172,17 @@ def test_rows_that_cannot_be_read_are_told_and_set_aside_alike_by_both_decoders(
     assert len(found[2]) >= bad if quarantine else issubclass(found[0], BadRecordsError), "images lack columns"
 
 
-def test_tables_of_one_archive_are_decoded_together_and_come_to_what_they_come_to_alone(spark: SparkSession, binlogs: Binlogs) -> None:
+def test_tables_of_one_archive_are_decoded_together_and_come_to_what_they_come_to_alone(
+    spark: SparkSession, binlogs: Binlogs, caplog: pytest.LogCaptureFixture
+) -> None:
     operations = [binlogs.operation(name, "plain", quarantine="somewhere") for name in ("narrow", "t")]
     alone = [landed_by(spark, operation, "kernels") for operation in operations]
     together = [with_fields(one, staging=f"{one.target.staging}-together") for one in operations]
-    said: list[str] = []
     own = [with_fields(one, staging=f"{one.target.staging}-kernels") for one in together]
-    readings = SharedScans(spark, own, "app", said.append)
+    readings = SharedScans(spark, own, "app")
     assert [landed_by(spark, operation, "kernels", readings) for operation in together] == alone
     readings.close()
-    assert said == [f"{binlogs.folder}/archive: 1 files are read once for 2 tables"]
+    assert caplog.messages == [f"{binlogs.folder}/archive: 1 files are read once for 2 tables"]
 
 
 def test_a_table_of_which_most_rows_are_not_plain_is_left_and_its_neighbours_are_not(

@@ -168,10 +168,15 @@ def test_what_is_no_running_replica_of_the_source_is_refused(replica: MariaDBSer
 
 
 def test_a_first_load_reads_the_replica_and_misses_nothing_that_was_committed_before(
-    mariadb: MariaDBServer, replica: MariaDBServer, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    mariadb: MariaDBServer,
+    replica: MariaDBServer,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    settings, said = TableSettings.of(cursor=("u",), lookback=timedelta(0), parallelism=1), list[str]()
-    world = World(server=mariadb, folder=tmp_path, spark=spark, settings=settings, replica=replica, say=said.append)
+    settings = TableSettings.of(cursor=("u",), lookback=timedelta(0), parallelism=1)
+    world = World(server=mariadb, folder=tmp_path, spark=spark, settings=settings, replica=replica)
     table = "CREATE TABLE {} (id INT PRIMARY KEY, u DATETIME(6) NOT NULL DEFAULT NOW(6), KEY (u))"
     world.sql(table.format("waited"), table.format("trusted"), "INSERT INTO waited (id) VALUES (1)", "INSERT INTO trusted (id) VALUES (1)")
     wait_for_rows(replica, 1, f"{world.database}.trusted")
@@ -197,7 +202,7 @@ def test_a_first_load_reads_the_replica_and_misses_nothing_that_was_committed_be
 
         monkeypatch.setattr(MySQLPositions, "has_applied", look)
         assert load("waited") == [1, 2, 99]
-    assert any("waits until the replica has applied" in line for line in said)
+    assert any("waits until the replica has applied" in line for line in caplog.messages)
 
     # The same without the wait loses the row: proof that this test can fail.
     replica.execute("STOP SLAVE SQL_THREAD")

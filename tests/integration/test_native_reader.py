@@ -197,16 +197,14 @@ def test_texts_of_other_character_sets_arrive_as_they_are(mysql: MySQLServer, sp
 
 
 def test_auto_reads_over_jdbc_where_tasks_find_no_python_and_says_so_and_native_is_refused(
-    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said: list[str] = []
     world = native_world(mariadb, tmp_path, spark, Reader.AUTO)
-    world.say = said.append
     world.sql(ORDERS, MANY)
     with monkeypatch.context() as patch:
         patch.setattr(spark.sparkContext, "pythonExec", "/nowhere/python3")
         done(world.run())
-        assert [line for line in said if line.startswith("Rows are read over JDBC: ")]
+        assert [line for line in caplog.messages if line.startswith("Rows are read over JDBC: ")]
         world.sql("INSERT INTO orders (customer, amount) VALUES ('new', 1)")
         world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, reader=Reader.NATIVE))
         [failure] = world.run().failures
@@ -214,17 +212,17 @@ def test_auto_reads_over_jdbc_where_tasks_find_no_python_and_says_so_and_native_
     assert "reader: jdbc" in failure.error.next
     world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, reader=Reader.AUTO))
     done(world.run())
-    assert "Rows are read natively." in said
+    assert "Rows are read natively." in caplog.messages
     assert world.lake("orders") == world.source("orders")
 
 
-def test_auto_reads_postgres_natively_and_says_so(postgres: DatabaseServer, spark: SparkSession, tmp_path: Path) -> None:
-    said: list[str] = []
+def test_auto_reads_postgres_natively_and_says_so(
+    postgres: DatabaseServer, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     world = native_world(postgres, tmp_path, spark, Reader.AUTO)
-    world.say = said.append
     world.sql("CREATE TABLE items (id INT PRIMARY KEY, updated_at TIMESTAMP NOT NULL)", "INSERT INTO items VALUES (1, '2024-01-01')")
     done(world.run())
-    assert "Rows are read natively." in said
+    assert "Rows are read natively." in caplog.messages
     assert len(world.lake("items")) == 1
 
 

@@ -94,7 +94,7 @@ def test_work_that_a_run_has_frozen_is_finished_whatever_the_limit_says_by_then(
         from cdc_ops.steps.discovery import discover_all
 
         configs = discover_all(context, source, asked).tables
-        frozen = plan_group(context, source, asked, configs, print)
+        frozen = plan_group(context, source, asked, configs)
         assert frozen.operations
         for plan in frozen.plans:
             context.store.release(context.store.acquire("shop", plan.table, asked.holder, ttl=context.lease_ttl, live=True))

@@ -276,7 +276,7 @@ def test_a_landed_window_is_merged_with_the_columns_that_it_was_read_with(items:
 
         from cdc_ops.core.operation.job import Step
 
-        execute(items.spark, replace(job, step=Step.EXTRACT), items.url, print)
+        execute(items.spark, replace(job, step=Step.EXTRACT), items.url)
         raise JobLostError("killed")
 
     items.run(execute_with=landed_only)

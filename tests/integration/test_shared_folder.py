@@ -31,11 +31,9 @@ def errors(report: RunReport) -> dict[str, type[Exception]]:
 
 
 def test_records_of_unknown_tables_are_set_aside_once_and_a_run_after_a_failure_in_the_middle_loses_and_doubles_nothing(
-    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = log_world(mariadb, tmp_path, spark)
-    said: list[str] = []
-    world.say = said.append
     world.pipeline = replace(world.pipeline, archive=replace(world.pipeline.archive, url=str(place(tmp_path) / "archive")))
     world.sql(ITEMS.replace("items", "a"), ITEMS.replace("items", "b"))
     sink = Sink(tmp_path / "archive", world.database, "all")
@@ -59,7 +57,7 @@ def test_records_of_unknown_tables_are_set_aside_once_and_a_run_after_a_failure_
     report = world.run()
     assert errors(report) == {"a": UnknownTablesError, "b": UnknownTablesError}
     assert "2 of elsewhere.tmp" in str(report.failures[0].error)
-    assert [line for line in said if "read once for 2 tables" in line]
+    assert [line for line in caplog.messages if "read once for 2 tables" in line]
     # What the pipeline file says now holds for what was frozen before.
     with_policy(world, OnUnknownTable.QUARANTINE)
     monkeypatch.setattr(land_events, "land_folded", fails_for_b)

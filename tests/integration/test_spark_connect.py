@@ -5,6 +5,7 @@ The jobs are processes of their own, as in Airflow: this process has a session o
 
 import html
 import json
+import logging
 import os
 import re
 import subprocess
@@ -83,7 +84,7 @@ def run_apart(world: World) -> Callable[[JobSpec], StepResult]:
         command = [sys.executable, str(ROOT / "spark_jobs" / f"{job.step}.py"), str(spec)]
         environment = {**os.environ, "CDC_OPS_CONN_SHOP_DB": world.url}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
-        world.say(done.stdout + done.stderr)
+        logging.getLogger("cdc_ops").info(done.stdout + done.stderr)
         assert done.returncode == 0
         assert world.server.password not in done.stdout + done.stderr
         return json_codec.loads(StepResult, result.read_text())
@@ -389,10 +390,15 @@ def kill_when_landed(world: World, op_seq: int, server: ConnectServer, successor
     ("reader", "shown"), [pytest.param(Reader.JDBC, "dbtable", marks=pytest.mark.long), (Reader.AUTO, "MapInArrow")], ids=["jdbc", "native"]
 )
 def test_the_login_stands_nowhere_in_log_pages_and_event_log_of_the_server(
-    mariadb: MariaDBServer, spark: SparkSession, server: ConnectServer, tmp_path: Path, reader: Reader, shown: str
+    mariadb: MariaDBServer,
+    spark: SparkSession,
+    server: ConnectServer,
+    tmp_path: Path,
+    reader: Reader,
+    shown: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said: list[str] = []
-    world = on_server(World(mariadb, tmp_path, spark, say=said.append), server)
+    world = on_server(World(mariadb, tmp_path, spark), server)
     world.pipeline = replace(world.pipeline, source=replace(world.pipeline.source, reader=reader))
     world.sql(ORDERS, FILL)
     reports = [run(world)]
@@ -409,7 +415,7 @@ def test_the_login_stands_nowhere_in_log_pages_and_event_log_of_the_server(
     for text in (seen, events):
         assert shown in text  # the plan of the read is shown, without its login
     assert "(redacted)" in seen
-    assert ("Rows are read natively." in "".join(said)) == (reader is Reader.AUTO)
+    assert ("Rows are read natively." in caplog.text) == (reader is Reader.AUTO)
     assert world.lake("orders") == world.source("orders")
     assert "SparkConnect" in log
     secrets = secret_parts(world.server.password)

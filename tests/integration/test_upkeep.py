@@ -4,6 +4,7 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.maintenance import MaintenancePolicy
@@ -22,10 +23,9 @@ def advice(world: World) -> TableAdvice:
 
 
 def test_runs_put_small_files_together_and_say_so_and_advice_tells_before_and_after(
-    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path
+    mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said: list[str] = []
-    world = World(mariadb, tmp_path, spark, say=said.append)
+    world = World(mariadb, tmp_path, spark)
     policy = MaintenancePolicy(min_small_files=8, optimize_every=timedelta(0))
     world.configure(maintenance=policy)
     world.sql(ORDERS, "INSERT INTO orders (customer, amount) SELECT CONCAT('c', seq), seq / 7 FROM seq_1_to_50")
@@ -37,7 +37,7 @@ def test_runs_put_small_files_together_and_say_so_and_advice_tells_before_and_af
     assert (before.rewrites, before.due) == ((), ())
     assert [one.setting for one in before.advice] == [""]
     changed = 0
-    while not any("OPTIMIZE" in line for line in said):
+    while not any("OPTIMIZE" in line for line in caplog.messages):
         changed += 1  # another row each time: a file whose rows are all changed again is gone
         assert changed < 30
         world.sql(f"UPDATE orders SET amount = amount + 1 WHERE id = {changed}")
@@ -47,5 +47,5 @@ def test_runs_put_small_files_together_and_say_so_and_advice_tells_before_and_af
     assert after.last_upkeep.did == "OPTIMIZE"
     assert after.profile.files == after.last_upkeep.files_after < after.last_upkeep.files_before
     assert after.upkeep_bytes == after.last_upkeep.written_bytes > 0
-    assert [line for line in said if "OPTIMIZE" in line] == [f"{world.name('orders')}: {after.last_upkeep.words}"]
+    assert [line for line in caplog.messages if "OPTIMIZE" in line] == [f"{world.name('orders')}: {after.last_upkeep.words}"]
     assert world.lake("orders", "id, amount") == world.source("orders", "id, amount")

@@ -74,7 +74,7 @@ def repaired(world: World, *, repair: bool = True) -> dict[str, Any]:
     context = world.context()
     try:
         [config] = discover(world.pipeline, source, request())
-        verifier = TableVerifier(context=context, source=source, spark=HereSpark(world), say=print)
+        verifier = TableVerifier(context=context, source=source, spark=HereSpark(world))
         return verifier.compare(config, repair=repair)
     finally:
         source.close()
@@ -93,7 +93,7 @@ class HereSpark(LocalSpark):
     """The shared session in place of one of the command's own."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(pipeline=world.pipeline, say=print, _spark=world.spark)
+        super().__init__(pipeline=world.pipeline, _spark=world.spark)
         self._world = world
 
     def execute(self, job: JobSpec) -> StepResult:

@@ -23,7 +23,7 @@ from cdc_ops.cli.session import LocalSpark
 from cdc_ops.config.loading import load_pipeline
 
 told = []
-with LocalSpark(load_pipeline(Path(sys.argv[1])), lambda text: None) as spark:
+with LocalSpark(load_pipeline(Path(sys.argv[1]))) as spark:
     for small in json.loads(sys.argv[2]):
         session = spark.session(small=small)
         bean = session._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()

@@ -112,7 +112,7 @@ def by_tasks(patch: pytest.MonkeyPatch) -> None:
 
 
 def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
-    spark: SparkSession, tmp_path: Path, opened: list[str]
+    spark: SparkSession, tmp_path: Path, opened: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = Folder(tmp_path)
     folder.write(*(event(table, 10 * n, n) for n in (1, 2) for table in "abc"), "null", '{"op": "x"}', event("other", 25, 1))
@@ -130,16 +130,15 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     assert isinstance(changed.read, ArchiveRead)
     grown = tuple(replace(file, size=file.size + 1) for file in changed.read.batch.files)
     operations = [*others, with_fields(changed, log=replace(changed.read.batch, files=grown))]
-    said: list[str] = []
     known = KnownTables(entries=("shop.[abc]", "shop.gap", "shop.changed", "shop.d?"), policy=OnUnknownTable.QUARANTINE)
-    readings = SharedScans(spark, operations, "app", said.append, known)
+    readings = SharedScans(spark, operations, "app", known)
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda one: landed(spark, one, readings), operations))
     assert sorted(opened) == folder.paths
-    assert said == [f"{tmp_path}/archive: 3 files are read once for 3 tables"]
+    assert caplog.messages == [f"{tmp_path}/archive: 3 files are read once for 3 tables"]
     readings.close()
     with ThreadPoolExecutor(2) as pool:
-        nobody = SharedScans(spark, (), "app", said.append, known)
+        nobody = SharedScans(spark, (), "app", known)
         alone = list(pool.map(lambda one: landed(spark, one, nobody, alone=True), operations))
     assert together == alone
     assert [found[0] for found in together[-2:]] == [ArchiveGapError, ArchiveChangedError]
@@ -150,7 +149,7 @@ def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(
     assert [found[0][0].counts.quarantined for found in together[:2]] == [5, 1]
     assert together[0][2][1][2:] == ("the record is of table shop.other, which the pipeline file does not name", event("other", 25, 1))
     # What is landed already needs no reading; who is left over reads for himself.
-    later = SharedScans(spark, operations[:2], "again", said.append)
+    later = SharedScans(spark, operations[:2], "again")
     assert later.take(operations[0]) is None
 
 
@@ -158,7 +157,7 @@ def test_what_was_read_for_a_table_that_does_not_take_it_is_removed(spark: Spark
     folder = Folder(tmp_path)
     folder.write(event("a", 10, 1), event("b", 20, 1))
     operations = [folder.operation(name, 0) for name in "ab"]
-    readings = SharedScans(spark, operations, "app", print)
+    readings = SharedScans(spark, operations, "app")
     taken = readings.take(operations[0])
     assert taken is not None
     left = tmp_path / "staging" / "b"
@@ -182,7 +181,7 @@ def test_tasks_of_spark_land_what_this_process_lands(spark: SparkSession, tmp_pa
     operation = fill(folder)
     truncate = json.dumps({**json.loads(event("a", 905, 0)), "op": "t", "before": None, "after": None})
     folder.write(truncate, event("a", 906, 7, "new"))
-    nobody, emptied = SharedScans(spark, (), "app", print), folder.operation("a", 0, 1, 2)
+    nobody, emptied = SharedScans(spark, (), "app"), folder.operation("a", 0, 1, 2)
     here = [landed(spark, one, nobody) for one in (operation, with_fields(emptied, staging=str(tmp_path / "emptied")))]
     by_tasks(monkeypatch)
     assert [landed(spark, one, nobody, alone=True) for one in (operation, with_fields(emptied, staging=str(tmp_path / "emptied")))] == here
@@ -193,7 +192,7 @@ def test_tasks_of_spark_land_what_this_process_lands(spark: SparkSession, tmp_pa
 @pytest.mark.parametrize("tasks", [False, True])
 def test_rows_that_a_task_lands_twice_count_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: bool) -> None:
     operation, land, twice = fill(Folder(tmp_path)), land_folds._landed, list[int]()
-    nobody = SharedScans(spark, (), "app", print)
+    nobody = SharedScans(spark, (), "app")
     once = landed(spark, operation, nobody)
     if tasks:
         by_tasks(monkeypatch)
@@ -215,7 +214,7 @@ def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(
     folder.write(event("a", 10, 1, "x"), event("a", 10, 1, "x"), event("a", 11, 2))
     folder.paths = ["plain.json"]  # without an offset of its own, which would order them
     archived = tmp_path / "archive" / "plain.json"
-    nobody = SharedScans(spark, (), "app", print)
+    nobody = SharedScans(spark, (), "app")
     if tasks:
         by_tasks(monkeypatch)
     archived.write_text("\n".join((event("a", 10, 1, "x"), event("a", 10, 1, "x"), event("a", 11, 2))))
@@ -227,16 +226,16 @@ def test_two_events_at_one_place_that_differ_are_refused_and_duplicates_are_not(
 
 
 def test_executors_that_cannot_read_leave_all_to_this_process_and_the_run_says_so(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    operation, said = fill(Folder(tmp_path)), list[str]()
-    nobody = SharedScans(spark, (), "app", said.append)
+    operation = fill(Folder(tmp_path))
+    nobody = SharedScans(spark, (), "app")
     expected = landed(spark, operation, nobody)
     by_tasks(monkeypatch)
     for module in (scanned_files, land_folds):
         monkeypatch.setattr(module, "why_not", lambda _: "of Spark's executors: no module named msgspec")
     assert landed(spark, operation, nobody, alone=True) == expected
-    assert said == [
+    assert caplog.messages == [
         f"{tmp_path}/archive: this process reads all files, because Spark's executors cannot: of Spark's executors: no module named msgspec"
     ]
 
@@ -247,7 +246,7 @@ def test_unknown_tables_stop_those_whose_own_files_have_them(spark: SparkSession
     folder.write(event("a", 60, 2), event("b", 70, 2))
     operations = [folder.operation("a", 0, 1), folder.operation("b", 1, reached=5)]
     known = KnownTables(entries=("shop.a", "shop.b", "shop.other"), policy=OnUnknownTable.FAIL)
-    readings = SharedScans(spark, operations, "app", print, known)
+    readings = SharedScans(spark, operations, "app", known)
     stopped, goes_on = (landed(spark, one, readings) for one in operations)
     assert stopped[0] is UnknownTablesError
     assert "2 of shop.tmp_1, 1 of shop.Other (the pipeline file has 'shop.other'; upper and lower case count)" in stopped[1]
@@ -261,7 +260,7 @@ def test_a_file_that_cannot_be_read_stops_all_tables_of_its_folder_by_the_same_w
     (tmp_path / "archive" / name).write_text("…")
     folder.paths[0] = name
     operations = [folder.operation("a", 0), folder.operation("b", 0)]
-    readings = SharedScans(spark, operations, "app", print)
+    readings = SharedScans(spark, operations, "app")
     first, second = (landed(spark, one, readings) for one in operations)
     assert first == second
     assert first[0] is ArchiveFileError

@@ -1,8 +1,8 @@
 """What is shown while a command works: a line for each table on a terminal, plain lines elsewhere, and nothing where quiet is wanted."""
 
 import io
+import logging
 import re
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -16,7 +16,6 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import MOST_LINES, MovingLines, progress
 from cdc_ops.core.operation.job import Step
 from cdc_ops.core.pipeline.pipeline import Reader
-from cdc_ops.core.progress import ProgressLine, sparse
 from cdc_ops.decode.kernel_folder import is_uncompiled
 from cdc_ops.steps.query import reader_choice
 from cdc_ops.steps.query.pulse import counted, pulse_folder, pulses
@@ -26,12 +25,14 @@ from tests.lake_case import Case
 from tests.operations import changed
 from tests.unit.test_phases import RUN
 
+logger = logging.getLogger("cdc_ops.job")
+
 
 def lines_after(*said: str) -> list[str]:
     bar = Progress(TextColumn("{task.description}"), console=Console(file=io.StringIO()))
     moving = MovingLines(bar)
     for line in said:
-        moving.say(line)
+        moving.show(line)
     return [task.description for task in bar.tasks]
 
 
@@ -47,16 +48,18 @@ def test_the_line_that_was_still_for_longest_gives_way() -> None:
 
 def test_elsewhere_than_on_a_terminal_each_line_is_printed_and_quiet_prints_none(capsys: pytest.CaptureFixture[str]) -> None:
     for quiet in (False, True):
-        with progress(quiet) as say:
-            say("shop.a: [merges] 5 rows")
+        with progress(quiet):
+            logger.info("shop.a: [merges] 5 rows")
+            logger.debug("shop.a: reads", extra={"share": 0.5})
+    logger.warning("nobody shows it any more")
     assert capsys.readouterr().err == "shop.a: [merges] 5 rows\n"
 
 
 def test_a_line_that_is_longer_than_the_terminal_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(render, "err", Console(file=terminal, force_terminal=True, width=40))
-    with progress(quiet=False) as say:
-        say("shop.a: waits, as run scheduled__2026-11-26 holds it until 12:05:09 UTC")
+    with progress(quiet=False):
+        logger.info("shop.a: waits, as run scheduled__2026-11-26 holds it until 12:05:09 UTC")
     assert "12:05:09" in "".join(terminal.getvalue().split("\n"))
 
 
@@ -79,8 +82,8 @@ def shown(report: RunReport, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     from cdc_ops.cli import one_run
     from cdc_ops.cli.commands import pipelines
 
-    def run_pipeline(context: object, source: object, request: object, execute: object, say: Callable[[str], None]) -> RunReport:
-        say("said on the way")
+    def run_pipeline(context: object, source: object, request: object, execute: object) -> RunReport:
+        logger.info("said on the way")
         return report
 
     pipeline = Mock()
@@ -94,10 +97,9 @@ def shown(report: RunReport, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     return captured.out, captured.err
 
 
-def meter(verb: str, expected: int, seconds: float) -> tuple[Meter, list[str]]:
-    said: list[str] = []
-    ticks = iter([0.0, *[seconds] * 9])
-    return Meter(operation=Case(root="x").operation(3), verb=verb, expected=expected, say=said.append, clock=lambda: next(ticks)), said
+def meter(verb: str, expected: int, *ticks: float) -> Meter:
+    left = iter([0.0, *ticks])
+    return Meter(operation=Case(root="x").operation(3), verb=verb, expected=expected, clock=lambda: next(left))
 
 
 @pytest.mark.parametrize(
@@ -114,40 +116,37 @@ def meter(verb: str, expected: int, seconds: float) -> tuple[Meter, list[str]]:
     ],
 )
 def test_a_line_of_progress_says_what_is_known_and_guesses_nothing(
-    verb: str, expected: int, work: tuple[int, int, int, int], line: str, share: float
+    verb: str, expected: int, work: tuple[int, int, int, int], line: str, share: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told, said = meter(verb, expected, 10.0)
+    caplog.set_level(logging.DEBUG, "cdc_ops")
+    told = meter(verb, expected, 10.0)
     told.tell(rows=work[0], tasks_done=work[1], tasks=work[2], stages_done=work[3])
-    [shown] = said
-    assert isinstance(shown, ProgressLine)
-    assert (shown, shown.share) == (f"{told.operation.table}: {line}", pytest.approx(share))
+    [record] = caplog.records
+    assert (record.getMessage(), vars(record)["share"]) == (f"{told.operation.table}: {line}", pytest.approx(share))
 
 
 def test_a_bar_stands_where_the_share_is_known_and_goes_with_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(render, "err", Console(file=terminal, force_terminal=True, width=80, color_system=None))
-    with progress(quiet=False) as say:
-        say(ProgressLine("shop.orders: reads 300 k of about 1.5 M rows, 30,000 rows/s, about 40 s left", 0.5))
+    with progress(quiet=False):
+        logger.debug("shop.orders: reads 300 k of about 1.5 M rows, 30,000 rows/s, about 40 s left", extra={"share": 0.5})
     drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", re.sub(r"\x1b\[[0-9]*[AK]", "\n", terminal.getvalue())).splitlines()
     assert max(map(len, drawn)) <= 80
     assert any("━━━━━━" in line for line in drawn)
     terminal.truncate(0)
-    with progress(quiet=False) as say:
-        say("shop.orders: operation 1 applied")
+    with progress(quiet=False):
+        logger.info("shop.orders: operation 1 applied")
     assert "━" not in terminal.getvalue()
 
 
-def test_a_log_has_few_lines_of_progress_and_all_others() -> None:
-    said: list[str] = []
-    now = [0.0]
-    say = sparse(said.append, clock=lambda: now[0], every=15)
-    for second in range(0, 40, 5):
-        now[0] = float(second)
-        say(ProgressLine(f"shop.a: {second} s", 0.1))
-        say(ProgressLine(f"shop.b: {second} s", 0.1))
-    say("shop.a: operation 1 applied")
-    say(ProgressLine("shop.a: 36 s", 0.1))
-    assert said == ["shop.a: 15 s", "shop.b: 15 s", "shop.a: 30 s", "shop.b: 30 s", "shop.a: operation 1 applied"]
+def test_a_log_has_few_lines_of_progress_and_a_terminal_all(caplog: pytest.LogCaptureFixture) -> None:
+    for level, kept in ((logging.INFO, ["15 s", "30 s"]), (logging.DEBUG, [f"{second} s" for second in range(5, 40, 5)])):
+        caplog.clear()
+        caplog.set_level(level, "cdc_ops")
+        told = meter("merges", 0, *range(5, 40, 5))
+        for _ in range(5, 40, 5):
+            told.tell(rows=0, tasks_done=0, tasks=0, stages_done=0)
+        assert caplog.messages == [f"{told.operation.table}: merges {one}" for one in kept]
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -186,12 +185,12 @@ def test_rows_that_tasks_have_counted_are_seen_while_they_read_and_a_retry_begin
     ],
 )
 def test_on_a_new_machine_few_rows_wait_for_no_compilation_and_many_are_told_of_it(
-    monkeypatch: pytest.MonkeyPatch, wanted: Reader, small: bool, reader: Reader, said: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wanted: Reader, small: bool, reader: Reader, said: str
 ) -> None:
     monkeypatch.setattr(reader_choice, "is_uncompiled", lambda: True)
     monkeypatch.setattr(reader_choice, "_why_not", lambda *_: "")
-    spark, spec, lines = Mock(), Mock(), list[str]()
+    spark, spec = Mock(), Mock()
     spark.conf.get.return_value = "local[2]"
     spec.source.reader, spec.small, spec.step, spec.operations = wanted, small, Step.SYNC, [Mock(slices=("",))]
-    assert reader_choice.chosen_reader(spark, spec, "", lines.append) is reader
-    assert said in lines[0]
+    assert reader_choice.chosen_reader(spark, spec, "") is reader
+    assert said in caplog.messages[0]

@@ -29,8 +29,7 @@ class Server:
         self.config = SourceConfig(kind=SourceKind.MYSQL, connection="c", **config)
         self.looks = running
         self.slept = 0.0
-        self.said: list[str] = []
-        self.guard = LoadGuard(self, self.said.append, lambda: self.slept, self.sleep)  # type: ignore[arg-type]
+        self.guard = LoadGuard(self, lambda: self.slept, self.sleep)  # type: ignore[arg-type]
 
     def running(self) -> int:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
@@ -39,11 +38,11 @@ class Server:
         self.slept += seconds
 
 
-def test_a_chunk_waits_until_the_load_has_passed_and_says_so() -> None:
+def test_a_chunk_waits_until_the_load_has_passed_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     server = Server([9, 8, 5], max_threads_running=5)
     server.guard.wait(TABLE)
     assert server.slept == 2 * LOOK_AGAIN_SECONDS
-    assert server.said == [
+    assert caplog.messages == [
         "shop.orders: waits, the source runs 9 statements, the limit is 5",
         "shop.orders: goes on after 4 s, the source runs 5 statements",
     ]
@@ -57,10 +56,10 @@ def test_a_load_that_stays_ends_the_try_and_can_be_tried_again() -> None:
     assert server.slept == 120
 
 
-def test_without_a_limit_the_server_is_not_asked() -> None:
+def test_without_a_limit_the_server_is_not_asked(caplog: pytest.LogCaptureFixture) -> None:
     server = Server([])
     server.guard.wait(TABLE)
-    assert server.said == []
+    assert caplog.messages == []
 
 
 def test_the_limits_reach_the_job() -> None:

@@ -18,7 +18,6 @@ class Runs:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pause: Callable[["Runs"], None], lease_wait: float = 60) -> None:
         self.leases: dict[str, str] = {}
-        self.said: list[str] = []
         self.pauses = 0
         self._wait, self._pause, self._now = lease_wait, pause, 0.0
         monkeypatch.setattr(table_groups, "freeze_table", self._freeze)
@@ -34,7 +33,7 @@ class Runs:
         store = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC), prune=lambda *_: 0)
         context = SimpleNamespace(pipeline=SimpleNamespace(runs=runs), store=store)
         configs = tuple(SimpleNamespace(pipeline="shop", table=TableName(schema="shop", name=name)) for name in names)
-        return plan_group(cast(Any, context), cast(Any, None), cast(Any, None), cast(Any, configs), self.said.append)
+        return plan_group(cast(Any, context), cast(Any, None), cast(Any, None), cast(Any, configs))
 
     def _freeze(self, _context: Any, _source: Any, _request: Any, config: Any) -> Any:
         if not self.take(config.table.name, "A"):
@@ -47,7 +46,7 @@ class Runs:
         self._pause(self)
 
 
-def test_a_run_that_waits_for_a_table_holds_none_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_waits_for_a_table_holds_none_behind_it(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def b_goes_on(runs: Runs) -> None:
         assert runs.take("sales", "B"), "each would wait for the other, until its time is over"
         runs.leases.clear()  # B has both, and ends
@@ -55,7 +54,7 @@ def test_a_run_that_waits_for_a_table_holds_none_behind_it(monkeypatch: pytest.M
     runs = Runs(monkeypatch, b_goes_on)
     runs.take("orders", "B")
     plan = runs.plan("sales", "orders")
-    assert (runs.pauses, runs.said) == (1, ["waiting: B holds shop.orders"])
+    assert (runs.pauses, caplog.messages) == (1, ["waiting: B holds shop.orders"])
     assert [one.config.table.name for one in plan.plans] == ["sales", "orders"], "in the order of the pipeline file"
     assert plan.failures == ()
 

@@ -120,7 +120,7 @@ def test_runs_and_plans_show_a_table_that_is_gone_as_missing_and_it_goes_on_when
         loaded = load_pipeline(world.file, {})
         with closing(world.store()) as store, closing(open_source(loaded.source, "")) as source:
             here = Context(pipeline=loaded, store=store, connect=lambda config: open_source(config, ""))
-            report = run_pipeline(here, source, asked, lambda job: _fail(), lambda line: None)
+            report = run_pipeline(here, source, asked, lambda job: _fail())
             assert store.pipeline_versions("shop")[0].text == shown_file(loaded) != "", "the ledger has the file that the run worked by"
             return report, store.table_state("shop", orders)
 

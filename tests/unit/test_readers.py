@@ -1,5 +1,6 @@
 """The readers that the tables of one application share, with threads and without Spark."""
 
+import logging
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.steps.query.connection_limit import ConnectionLimit, at_most, connections_of
+from cdc_ops.steps.reporting.log_output import shown_by
 from tests.operations import with_fields
 from tests.state_values import make_operation
 
@@ -21,7 +23,7 @@ def table(number: int) -> TableName:
 
 @pytest.mark.parametrize(("most", "wanted"), [(4, (3, 3, 2, 1, 4, 9)), (1, (1, 4, 2)), (8, (4, 4, 4, 4))])
 def test_tables_that_read_at_the_same_time_stay_within_the_limit(most: int, wanted: tuple[int, ...]) -> None:
-    limit = ConnectionLimit(most, lambda _: None)
+    limit = ConnectionLimit(most)
     lock, reading, seen = threading.Lock(), [0], [0]
 
     def read(number: int, connections: int) -> None:
@@ -42,22 +44,21 @@ def test_tables_that_read_at_the_same_time_stay_within_the_limit(most: int, want
     assert 0 < seen[0] <= most
 
 
-def test_who_needs_all_of_them_is_not_passed_by_those_who_come_later() -> None:
-    said: list[str] = []
+def test_who_needs_all_of_them_is_not_passed_by_those_who_come_later(caplog: pytest.LogCaptureFixture) -> None:
     waits = threading.Semaphore(0)
 
-    def say(line: str) -> None:
-        said.append(line)
-        waits.release()
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            waits.release()
 
-    limit, order = ConnectionLimit(4, say), list[int]()
+    limit, order = ConnectionLimit(4), list[int]()
 
     def read(number: int, connections: int) -> None:
         with limit.held(table(number), connections):
             order.append(number)
 
     later = [threading.Thread(target=read, args=one) for one in ((1, 4), (2, 1))]
-    with limit.held(table(0), 2):
+    with shown_by(Heard()), limit.held(table(0), 2):
         for thread in later:
             thread.start()
             assert waits.acquire(timeout=PATIENCE_SECONDS)
@@ -65,21 +66,23 @@ def test_who_needs_all_of_them_is_not_passed_by_those_who_come_later() -> None:
     for thread in later:
         thread.join(PATIENCE_SECONDS)
     assert order == [1, 2]
-    assert said == ["shop.t1: waits for 4 of the source's 4 connections", "shop.t2: waits for 1 of the source's 4 connections"]
+    assert caplog.messages == ["shop.t1: waits for 4 of the source's 4 connections", "shop.t2: waits for 1 of the source's 4 connections"]
 
 
-def test_a_table_that_fails_gives_its_readers_back() -> None:
-    limit = ConnectionLimit(2, pytest.fail)
+def test_a_table_that_fails_gives_its_readers_back(caplog: pytest.LogCaptureFixture) -> None:
+    limit = ConnectionLimit(2)
     with pytest.raises(ZeroDivisionError), limit.held(table(1), 2):
         raise ZeroDivisionError
     with limit.held(table(2), 2):
         pass
+    assert caplog.messages == []
 
 
-def test_without_a_limit_nobody_waits() -> None:
-    limit = ConnectionLimit(0, pytest.fail)
+def test_without_a_limit_nobody_waits(caplog: pytest.LogCaptureFixture) -> None:
+    limit = ConnectionLimit(0)
     with limit.held(table(1), 100), limit.held(table(2), 100):
         pass
+    assert caplog.messages == []
 
 
 def test_an_operation_holds_what_it_opens_at_most() -> None:

@@ -1,6 +1,5 @@
 """What a run is estimated to cost: from the plan, earlier runs and the source's statistics; and when it is refused for that."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from io import StringIO
@@ -338,7 +337,7 @@ def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(
     runs: list[bool] = []
     asked: list[str] = []
 
-    def run_pipeline(context: Any, source: Any, request: RunRequest, execute: Any, say: Callable[[str], None]) -> str:
+    def run_pipeline(context: Any, source: Any, request: RunRequest, execute: Any) -> str:
         runs.append(request.accept_cost)
         if not request.accept_cost:
             raise CostRefusedError("too much", why="max_cost.rows is 1")

@@ -197,7 +197,7 @@ def test_only_the_certain_end_of_the_jvm_lets_leases_be_given_back(
     monkeypatch.setattr("cdc_ops.cli.session.connection_url", lambda name: "")
     monkeypatch.setattr("cdc_ops.jobs.execute", interrupted)
     monkeypatch.setattr(JvmLog, "quit_jvm", lambda patience: has_ended)
-    spark = LocalSpark(cast(Any, SimpleNamespace(spark=SimpleNamespace(connect=connect))), print)
+    spark = LocalSpark(cast(Any, SimpleNamespace(spark=SimpleNamespace(connect=connect))))
     job = SimpleNamespace(small=True, source=SimpleNamespace(connection="shop_db", snapshot_connection=""))
     with pytest.raises(Stopped) as caught:
         spark.execute(cast(Any, job))

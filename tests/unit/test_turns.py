@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +23,6 @@ from cdc_ops.steps.runs.table_groups import GroupPlan, IfHeld, first_held, plan_
 BEGUN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 TTL = timedelta(minutes=5)
-Say = Callable[[str], None]
 
 
 def test_turns_come_at_longer_and_longer_pauses_and_the_last_one_is_at_the_end_of_the_wait_and_fails() -> None:
@@ -75,9 +74,9 @@ def _request(name: str, kind: RunKind = RunKind.INCREMENT) -> RunRequest:
     return RunRequest(run_id=name, trigger="airflow", holder=name, kind=kind)
 
 
-def _plan(store: StateStore, run: str, *names: str, say: Say = print) -> GroupPlan:
+def _plan(store: StateStore, run: str, *names: str) -> GroupPlan:
     context, configs = _around(store, *names)
-    return plan_group(context, cast(Any, None), _request(run), configs, say, IfHeld.HAND_BACK)
+    return plan_group(context, cast(Any, None), _request(run), configs, IfHeld.HAND_BACK)
 
 
 def _no_sleep(_: float) -> None:

@@ -30,7 +30,7 @@ from cdc_ops.errors import CdcError, ConfigError, LedgerUnavailableError
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.sql import open_reader, open_store
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cdc_ops.airflow")
 
 ALERTS_DAG: Final = "cdc-ops-alerts"
 """Unless the DAG file says otherwise. No pipeline's DAG can have this id: theirs begin with `cdc_`."""

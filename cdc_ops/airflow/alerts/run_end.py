@@ -12,7 +12,7 @@ from cdc_ops.alerts.tell import Telling, tell
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.state.base import StateStore
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cdc_ops.airflow")
 
 
 def tell_receivers(pipeline: Pipeline, store: StateStore, host: Host) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cdc_ops.airflow")
 
 _UNTOLD = "What the task '%s' reads and writes was not told to OpenLineage; the rows are not concerned."
 

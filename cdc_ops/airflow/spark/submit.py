@@ -128,7 +128,7 @@ class CdcSparkSubmitOperator(SparkSubmitOperator):
             path = task.journal.result_path(self.step, task.attempt)
             result = self._submit(context, task, build_job(task.context, task.request, self.step, operations, path), leases)
             record_progress(task, self.step, result)
-            errors |= not_refused_before(task.context, task.request, result.errors, self.log.warning)
+            errors |= not_refused_before(task.context, task.request, result.errors)
         elif not errors:
             self.log.info("Nothing to do for %s, so Spark does not start.", ", ".join(named(task.configs)))
         if errors:

@@ -1,5 +1,6 @@
 """The command for a pipeline that has got another name: adopt."""
 
+import logging
 import os
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,8 @@ from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
     from cdc_ops.steps.adopt import Adopted, Adoption
+
+logger = logging.getLogger("cdc_ops.cli")
 
 
 @app.command()
@@ -57,10 +60,10 @@ def adopt(
                 *_left(adoption, pipeline),
             )
             if confirmed := is_confirmed(lines, "Take them over?", without="Nothing was changed", yes=yes, quiet=as_json):
-                with progress(as_json or quiet) as say, LocalSpark(chosen, say) as spark:
+                with progress(as_json or quiet), LocalSpark(chosen) as spark:
                     for item in adopt_tables(context, adoption, new_request(), spark.session):
                         done.append(item)
-                        say(f"{item.state.table} belongs to {pipeline}")
+                        logger.info(f"{item.state.table} belongs to {pipeline}")
     if as_json:
         render.print_json({"pipeline": pipeline, "from": old, "tables": [_document(item) for item in done]})
     elif confirmed:

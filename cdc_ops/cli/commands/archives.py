@@ -48,9 +48,9 @@ def archive(
     stopped = "Binlogs that were copied are whole; of the one that was being copied the archive has nothing, and the next run copies it."
     with guarded(as_json, lambda: stopped):
         [chosen] = chosen_pipelines(folder, [one_name(folder, pipeline)])
-        with progress(quiet or as_json) as say:
+        with progress(quiet or as_json):
             url = connection_url(chosen.archive.copy.connection)
-            report = archive_binlogs(chosen, url, flush=flush, dry_run=dry_run, say=say)
+            report = archive_binlogs(chosen, url, flush=flush, dry_run=dry_run)
     if as_json:
         gap = report.gap
         render.print_json({**json_codec.to_data(report), "gap": gap.to_payload() if gap else None})

@@ -35,7 +35,7 @@ def changes(  # noqa: PLR0913, PLR0917  a command line has as many parameters as
         chosen, path = place_of_table(folder, pipeline, table)
         versions = find_range(path, parse_bound(begin, "--from"), parse_bound(end, "--to") if end else None)
         target = free_folder(parquet or output)
-        with progress(quiet=not target) as say, LocalSpark(chosen, say) as spark:
+        with progress(quiet=not target), LocalSpark(chosen) as spark:
             from cdc_ops.lake.read.change_feed import read_changes
 
             rows = read_changes(spark.session(), path, versions, mode).orderBy("version", "key")

@@ -40,7 +40,7 @@ def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as i
         settings = current_settings(chosen, name)
         root = history_root(chosen, name) if settings and settings.history.event_history else ""
         target = free_folder(delta or parquet or output)
-        with progress(quiet=not target) as say, LocalSpark(chosen, say) as spark:
+        with progress(quiet=not target), LocalSpark(chosen) as spark:
             from cdc_ops.steps.history.as_of import as_of as rows_at
 
             rows = rows_at(spark.session(), path, at, history=root, apply_as_deletes=settings.apply.apply_as_deletes if settings else "")

@@ -42,8 +42,8 @@ def register(folder: Folder = None, pipeline: Names = None, table: Tables = None
                 context = Context(pipeline=chosen, store=store, connect=connect)
                 with (
                     isolated_errors(chosen.name, pipelines, stopped, as_json),
-                    progress(as_json or quiet) as say,
-                    LocalSpark(chosen, say) as spark,
+                    progress(as_json or quiet),
+                    LocalSpark(chosen) as spark,
                 ):
                     done += register_tables(context, request, spark.session)
         finally:

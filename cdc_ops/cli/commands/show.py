@@ -45,7 +45,7 @@ def show(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it
         found = find_current(path, version)
         names = [_stored(found, name) for name in filter(None, split_list(columns))] or list(found.columns)
         values = [_value(found, text) for text in where or ()]
-        with progress(as_json) as say, LocalSpark(chosen, say) as spark:
+        with progress(as_json), LocalSpark(chosen) as spark:
             from cdc_ops.lake.read.current import find_rows, json_texts, row_texts
 
             rows = find_rows(spark.session(), found, names, values).limit(limit)

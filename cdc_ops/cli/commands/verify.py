@@ -1,8 +1,9 @@
 """`cdc-ops verify`: compares source and lake, names the keys that differ, and with --repair reads them again."""
 
 import json
+import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from cdc_ops.sources.base import Source
     from cdc_ops.steps.context import Context
     from cdc_ops.steps.planning.reconcile import VerifyPlan
+
+logger = logging.getLogger("cdc_ops.cli")
 
 _LONGEST_SCOPE: Final = 10_000
 """Buckets that one operation is told; where more differ, it computes its own checksums, as every reconcile does."""
@@ -65,11 +68,11 @@ def verify(
         for chosen in pipelines:
             with (
                 isolated_errors(chosen.name, pipelines, stopped, as_json),
-                progress(as_json or quiet) as say,
+                progress(as_json or quiet),
                 opened(chosen) as (context, source),
-                LocalSpark(chosen, say) as spark,
+                LocalSpark(chosen) as spark,
             ):
-                verifier = TableVerifier(context=context, source=source, spark=spark, say=say)
+                verifier = TableVerifier(context=context, source=source, spark=spark)
                 for config in _tables(context, source, request):
                     documents.append(verifier.compare(config, repair=repair))
     failed = [{"pipeline": name, **_failed(error)} for name, error in stopped.items()]
@@ -111,7 +114,6 @@ class TableVerifier:
     context: "Context"
     source: "Source"
     spark: LocalSpark
-    say: Callable[[str], None]
 
     def compare(self, config: "TableConfig", *, repair: bool = False) -> dict[str, Any]:
         """Compares a table and tells what was found; an error of one table leaves the others to be compared."""
@@ -122,14 +124,14 @@ class TableVerifier:
             question, missing = self._question(config)
         except CdcError as error:
             return document | _failed(error)
-        self.say(f"{config.table}: comparing source and lake")
+        logger.info(f"{config.table}: comparing source and lake")
         session = self.spark.session()
         try:
             result = find_differences(session, self.source, question)
             document |= {"equal": result.comparison.equal, "not_compared": missing, "keys": list(question.keys)}
             document |= {"columns": list(question.schema.names), **json_codec.to_data(result.comparison)}
             if repair and not result.comparison.equal:
-                self.say(f"{config.table}: reading again what differs")
+                logger.info(f"{config.table}: reading again what differs")
                 document["repair"] = self._repair(config, result.scope)
             self._note(config, document)
         except CdcError as error:
@@ -159,7 +161,7 @@ class TableVerifier:
         known_scope = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
         tables = (str(config.table),)
         request = new_request(kind=RunKind.RECONCILE, tables=tables, strength=CompareLevel.ROWS, scope=known_scope, accept_cost=True)
-        report = run_pipeline(self.context, self.source, request, self.spark.execute, self.say)
+        report = run_pipeline(self.context, self.source, request, self.spark.execute)
         left = verify_part(self.spark.session(), self.source, self._question(config)[0], scope)
         return {"equal": left.equal, "run": render.report_data(report), "left": json_codec.to_data(left)}
 

@@ -7,9 +7,10 @@ Nothing is remembered between runs: the names in the archive say what is there. 
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ from cdc_ops.core.text import size_text
 from cdc_ops.errors import ArchiveGapError, ConfigError
 from cdc_ops.sources.mysql.binlogs.server import BinlogServer, ServerIdentity
 from cdc_ops.steps.archive.replaced_binlogs import BEGINNING, beginning_of
+
+logger = logging.getLogger("cdc_ops.archive")
 
 _BLOCK: Final = 256 * 1024
 """Bytes that are written at once: events are small and many."""
@@ -105,7 +108,6 @@ class _Work:
     identity: ServerIdentity
     archive: Archive
     interval: timedelta | None
-    say: Callable[[str], None] = field(repr=False)
 
     @property
     def folder(self) -> str:
@@ -116,17 +118,14 @@ class _Work:
         return self.pipeline.archive.copy.first_file
 
 
-def archive_binlogs(
-    pipeline: Pipeline, url: str, *, flush: bool = False, dry_run: bool = False, say: Callable[[str], None] = lambda line: None
-) -> CopyReport:
-    """Copies the closed binlogs of a pipeline's server that its archive does not have.
+def archive_binlogs(pipeline: Pipeline, url: str, *, flush: bool = False, dry_run: bool = False) -> CopyReport:
+    """Copies the closed binlogs of a pipeline's server that its archive does not have; each is logged.
 
     Args:
         pipeline: With `archive.copy`.
         url: Connection URL of the server, with credentials.
         flush: Close the newest binlog first, also if the pipeline file does not say so.
         dry_run: Only say what is to be copied, and what is missing.
-        say: Receives one line per file.
 
     Raises:
         ConfigError: the pipeline copies no binlogs.
@@ -150,7 +149,6 @@ def archive_binlogs(
             identity=server.identity(),
             archive=archive,
             interval=longest_wait(pipeline.cron),
-            say=say,
         )
         if dry_run:
             return _looked(work)
@@ -256,7 +254,7 @@ def _copy(work: _Work, file: ServerBinlog) -> CopiedBinlog:
         stored = new.size
         if not new.publish():
             _check_other(work, file, path, stored)
-    work.say(
+    logger.info(
         f"{path}: {size_text(summary.size)}, {summary.events:,} events" + (f", stored in {size_text(stored)}" if compress.suffix else "")
     )
     return CopiedBinlog(path=path, stored_bytes=stored, summary=summary)

@@ -39,7 +39,7 @@ from cdc_ops.steps.log.event_files import covers_of_files, placed_names
 from cdc_ops.steps.log.event_order import check_order, instant
 from cdc_ops.steps.log.land_folds import FoldedCounts, Landing, land_folded
 from cdc_ops.steps.log.records_again import records_again
-from cdc_ops.steps.log.scanned_files import ScannedTable, ScanRequest, nobody, read_again, scan_files
+from cdc_ops.steps.log.scanned_files import ScannedTable, ScanRequest, read_again, scan_files
 from cdc_ops.steps.log.shared_scan import SharedScans
 from cdc_ops.steps.log.unknown_tables import check_unknown, keeps_raw
 from cdc_ops.steps.reporting.stopwatch import measured
@@ -70,7 +70,7 @@ def land_events(
     """
     frozen, known = FrozenFiles(files=log.files), readings.known if readings else None
     with closing(open_archive(log.url, dict(log.archive.options))) as archive:
-        request = ScanRequest(operation=operation, log=log, attempt=attempt, known=known, say=readings.say if readings else nobody)
+        request = ScanRequest(operation=operation, log=log, attempt=attempt, known=known)
         with measured(RunPhase.COUNTING):
             scanned = _scanned(spark, request, archive, readings)
         read_files = scanned.read_files(log)

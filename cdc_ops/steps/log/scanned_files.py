@@ -5,7 +5,8 @@
 Steps decide on facts. Files that no facts name are read by nobody.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +45,8 @@ from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.large_files import split
 from cdc_ops.steps.log.unknown_tables import keeps_raw, watches
 
+logger = logging.getLogger("cdc_ops.archive")
+
 _BUCKET_BYTES: Final = 512 * 2**20
 """Bytes of files whose keys one task folds: some hundred thousand events, which take a few hundred MB then."""
 _MOST_BUCKETS: Final = 512
@@ -58,10 +61,6 @@ _HERE: Final = 2 * 2**20
 """Files of so many bytes are read in this process: that takes less time than a job of Spark takes to start."""
 
 
-def nobody(_: str) -> None:
-    """Hears a line."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
     """Whose events are to be read.
@@ -72,7 +71,6 @@ class ScanRequest:
         attempt: Folder name of this try, unique.
         known: The tables that the pipeline file names; None = that was not said.
         renamings: Names of columns in events from before statements.
-        say: Receives a line if executors cannot read the files.
     """
 
     operation: Operation
@@ -80,7 +78,6 @@ class ScanRequest:
     attempt: str
     known: KnownTables | None = None
     renamings: tuple[Renaming, ...] = ()
-    say: Callable[[str], None] = nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,19 +150,16 @@ def scan_files(spark: SparkSession, requests: Sequence[ScanRequest]) -> list[Sca
     for one in requests:
         check_format(spec_of(one.log.archive.format_options), one.log.archive.format_options, one.operation.full_schema, _keys(one))
     tasks = tuple(_task(one) for one in requests)
-    return scan_tables(spark, tasks, [file_tasks(one.log, number) for number, one in enumerate(requests)], requests[0].say)
+    return scan_tables(spark, tasks, [file_tasks(one.log, number) for number, one in enumerate(requests)])
 
 
-def scan_tables(
-    spark: SparkSession, tasks: tuple[TableTask, ...], wanted: Sequence[Sequence[FileTask]], say: Callable[[str], None] = nobody
-) -> list[ScannedTable]:
+def scan_tables(spark: SparkSession, tasks: tuple[TableTask, ...], wanted: Sequence[Sequence[FileTask]]) -> list[ScannedTable]:
     """Reads files, each once, for all tables that want them.
 
     Args:
         spark: The session.
         tasks: What is wanted of each table.
         wanted: The files of each table, in the order of the tasks.
-        say: Receives a line if executors cannot read them.
     """
     for task in tasks:
         make_folder(task.changes)
@@ -174,7 +168,7 @@ def scan_tables(
     reads_empty = spec_of(tasks[0].format).is_binlog  # an empty one has lost what it had; other files may have no records
     for file in (file for files in wanted for file in files if file.size or reads_empty):
         by_path.setdefault(file.path, []).append(file)
-    found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()], say)
+    found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()])
     _raise_failure(found)
     told = {(one.table, one.path) for one in found}
     if untold := [file.path for files in by_path.values() for file in files if (file.table, file.path) not in told]:
@@ -189,12 +183,12 @@ def scan_tables(
     return scanned
 
 
-def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks], say: Callable[[str], None]) -> list[FileFacts]:
+def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks]) -> list[FileFacts]:
     size = sum(one.size * (_PACKED if is_compressed(one.path) else 1) for one in files)
     if will_compile(tasks[0], files) and not has_remote_executors(spark):
-        say(FIRST_TIME)
+        logger.info(FIRST_TIME)
     if size > _HERE and (missing := why_not(spark)):
-        say(f"{tasks[0].url}: this process reads all files, because Spark's executors cannot: {missing}")
+        logger.warning(f"{tasks[0].url}: this process reads all files, because Spark's executors cannot: {missing}")
     elif size > _HERE:
         return _scanned_by_tasks(spark, tasks, files, size)
     return list(chain.from_iterable(scan_file(tasks, one) for one in files))

@@ -6,6 +6,7 @@ Tables stand at different places: each takes the files of its own frozen list, a
 alone in its folder, or reads records that do not say of which table they are, reads for itself.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -29,17 +30,18 @@ from cdc_ops.steps.archive.frozen_files import present_files
 from cdc_ops.steps.log.scanned_files import ScannedTable, ScanRequest, scan_files
 from cdc_ops.steps.reporting.stopwatch import measured
 
+logger = logging.getLogger("cdc_ops.archive")
+
 Folder = tuple[str, ArchiveConfig]
 
 
 class SharedScans:
-    """The scans of one job, each done when the first of its tables asks for it.
+    """The scans of one job, each done, and logged, when the first of its tables asks for it.
 
     Args:
         spark: The application's session.
         operations: All operations of the job.
         attempt: A name of this application's own.
-        say: Receives a line for each scan.
         known: Which tables the pipeline file names; None = records of others are nobody's business.
     """
 
@@ -48,11 +50,9 @@ class SharedScans:
         spark: SparkSession,
         operations: Iterable[Operation],
         attempt: str,
-        say: Callable[[str], None],
         known: KnownTables | None = None,
     ) -> None:
         self.known = known
-        self.say = say
         self._spark, self._attempt = spark, attempt
         members: dict[Folder, list[Operation]] = {}
         for operation in operations:
@@ -95,11 +95,8 @@ class SharedScans:
         unchanged = [one for one in members if _is_unchanged(one, present)]
         if not unchanged:
             return {}, present
-        self.say(f"{first.url}: {len(_union(unchanged)):,} files are read once for {len(unchanged)} tables")
-        requests = [
-            ScanRequest(operation=one, log=logs[one.operation_id], attempt=self._attempt, known=self.known, say=self.say)
-            for one in unchanged
-        ]
+        logger.info(f"{first.url}: {len(_union(unchanged)):,} files are read once for {len(unchanged)} tables")
+        requests = [ScanRequest(operation=one, log=logs[one.operation_id], attempt=self._attempt, known=self.known) for one in unchanged]
         found = scan_files(sibling_session(self._spark), requests)
         return {one.operation_id: scanned for one, scanned in zip(unchanged, found, strict=True)}, present
 

@@ -1,27 +1,28 @@
 """The readers of one Spark application: its tables run side by side and share what the source allows. Runs in Spark's driver."""
 
+import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.schema.tables import TableName
 
+logger = logging.getLogger("cdc_ops.source")
+
 
 class ConnectionLimit:
     """Lets operations read together while their JDBC connections stay within `max_connections` of the source; the others wait their turn.
 
-    Who came first reads first, so an operation that needs all of them is not passed by small ones for ever.
+    Who came first reads first, so an operation that needs all of them is not passed by small ones for ever. Whoever has to wait is logged.
 
     Args:
         most: Connections at the same time; 0 = no limit.
-        say: Receives a line when an operation has to wait.
     """
 
-    def __init__(self, most: int, say: Callable[[str], None]) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._say = say
         self._free = most
         self._changed = threading.Condition()
         self._queue: list[object] = []
@@ -51,7 +52,7 @@ class ConnectionLimit:
         with self._changed:
             self._queue.append(mine)
             if self._queue[0] is not mine or self._free < wanted:
-                self._say(f"{table}: waits for {wanted} of the source's {self._most} connections")
+                logger.info(f"{table}: waits for {wanted} of the source's {self._most} connections")
             try:
                 self._changed.wait_for(lambda: self._queue[0] is mine and self._free >= wanted)
             finally:

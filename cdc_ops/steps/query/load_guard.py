@@ -1,5 +1,6 @@
 """The load guard: before each chunk of a snapshot it waits until the source is calm enough. Runs in Spark's driver."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,17 +10,20 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.sources.base import Source
 
+logger = logging.getLogger("cdc_ops.source")
+
 LOOK_AGAIN_SECONDS: Final = 2.0
 
 
 class LoadGuard:
     """Holds chunks back while the source runs more statements than `max_threads_running`; without that setting it asks nothing.
 
+    It logs when waiting begins, and when it ends.
+
     What other tables of the same application read counts too: they end, so nobody waits for himself.
 
     Args:
         source: Is asked, by one thread at a time.
-        say: Receives a line when waiting begins, and one when it ends.
         clock: Seconds that only grow.
         sleep: Waits for some seconds.
     """
@@ -27,12 +31,10 @@ class LoadGuard:
     def __init__(
         self,
         source: Source,
-        say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._source = source
-        self._say = say
         self._clock = clock
         self._sleep = sleep
         self._one_asks = threading.Lock()
@@ -63,11 +65,11 @@ class LoadGuard:
                     next="Nothing, if the load passes: a scheduled run tries again by itself. Else raise 'max_threads_running'.",
                 )
             if not told:
-                self._say(f"{table}: waits, the source runs {running} statements, the limit is {limit}")
+                logger.info(f"{table}: waits, the source runs {running} statements, the limit is {limit}")
                 told = True
             self._sleep(LOOK_AGAIN_SECONDS)
         if told:
-            self._say(f"{table}: goes on after {self._clock() - began:.0f} s, the source runs {running} statements")
+            logger.info(f"{table}: goes on after {self._clock() - began:.0f} s, the source runs {running} statements")
 
     def _running(self) -> int:
         with self._one_asks:

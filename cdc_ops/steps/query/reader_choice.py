@@ -1,6 +1,6 @@
 """How the tasks of a Spark application read the source's rows: found out once, before anything is read."""
 
-from collections.abc import Callable
+import logging
 
 from pyspark.sql import SparkSession
 
@@ -13,15 +13,18 @@ from cdc_ops.errors import EnvironmentSetupError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.query.native_rows import why_not_native
 
+logger = logging.getLogger("cdc_ops.source")
 
-def chosen_reader(spark: SparkSession, spec: JobSpec, url: str, say: Callable[[str], None]) -> Reader:
+
+def chosen_reader(spark: SparkSession, spec: JobSpec, url: str) -> Reader:
     """Returns what the job reads rows with: `native` only if a task has shown that it can, and so never for a job that reads none.
+
+    It logs which reader `auto` has become, and why.
 
     Args:
         spark: The application's session.
         spec: With what the pipeline wants.
         url: Of the source, with credentials; it reaches tasks by a token only.
-        say: Is told which reader `auto` has become, and why.
 
     Raises:
         EnvironmentSetupError: the pipeline wants `native`, and tasks cannot.
@@ -31,16 +34,16 @@ def chosen_reader(spark: SparkSession, spec: JobSpec, url: str, say: Callable[[s
         return Reader.JDBC if wanted is Reader.AUTO else wanted
     if is_uncompiled() and str(spark.conf.get("spark.master", "") or "").startswith("local"):
         if wanted is Reader.AUTO and spec.small:
-            say("Rows are read over JDBC: they are few, and the native reader would have to be compiled first.")
+            logger.info("Rows are read over JDBC: they are few, and the native reader would have to be compiled first.")
             return Reader.JDBC
-        say(FIRST_TIME)
+        logger.info(FIRST_TIME)
     why = _why_not(spark, spec, url)
     if not why:
         if wanted is Reader.AUTO:
-            say("Rows are read natively.")
+            logger.info("Rows are read natively.")
         return Reader.NATIVE
     if wanted is Reader.AUTO:
-        say(f"Rows are read over JDBC: {why}.")
+        logger.info(f"Rows are read over JDBC: {why}.")
         return Reader.JDBC
     raise EnvironmentSetupError(
         "Spark's tasks cannot read the source natively, and the pipeline says 'reader: native'.",

@@ -5,6 +5,7 @@ read from then on is what the source itself held at some time after the read beg
 operation drew before, and the check of what is gone mean the same as they would there. No lag is estimated, and no clock is compared.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,25 +15,25 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.errors import SourceBusyError
 from cdc_ops.sources.base import Source
 
+logger = logging.getLogger("cdc_ops.source")
+
 LOOK_AGAIN: Final = timedelta(seconds=5)
 
 
 class ReplicaReads:
     """Decides where the operations of one table are read; a source without `snapshot_connection` reads all itself.
 
+    It logs when an operation has to wait for the replica.
+
     Args:
         source: The source, of this table's own.
         connect: Opens the replica; None if there is none.
-        say: Receives a line when an operation has to wait for the replica.
         clock: Seconds that only grow.
     """
 
-    def __init__(
-        self, source: Source, connect: Callable[[], Source] | None, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, source: Source, connect: Callable[[], Source] | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
         self._connect = connect
-        self._say = say
         self._clock = clock
         self._replica: Source | None = None
         self._follows_snapshot = False
@@ -75,7 +76,7 @@ class ReplicaReads:
                     " 'snapshot_connection'.",
                 )
             if not told:
-                self._say(f"{operation.table}: waits until the replica has applied position {position.at}")
+                logger.info(f"{operation.table}: waits until the replica has applied position {position.at}")
                 told = True
         if told:
-            self._say(f"{operation.table}: the replica has caught up after {self._clock() - began:.0f} s")
+            logger.info(f"{operation.table}: the replica has caught up after {self._clock() - began:.0f} s")

@@ -1,5 +1,6 @@
 """How far a snapshot is, and what is merged, in words: parts, rows, bytes, time, and what is left at the pace so far. Pure."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,8 +8,12 @@ from typing import Final
 
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Counts, OperationResult
-from cdc_ops.core.progress import ProgressLine
 from cdc_ops.core.text import plural, span_text
+
+logger = logging.getLogger("cdc_ops.job")
+
+SPARSE: Final = 15.0
+"""Seconds between two lines of an operation that stay, as in a log; those between them are for who draws a bar."""
 
 
 @dataclass(slots=True)
@@ -64,28 +69,29 @@ _ENOUGH: Final = 0.01
 
 @dataclass(slots=True)
 class Meter:
-    """Says how far one operation is, while it reads or merges.
+    """Logs how far one operation is, while it reads or merges: at INFO once in `SPARSE` seconds, at DEBUG in between.
+
+    A record also has `share`: how much of the work is done, from 0 to 1.
 
     Args:
         operation: The operation.
         verb: What it does, in the third person: `reads` or `merges`.
         expected: Rows that it is about to read or merge; 0 if nobody knows.
-        say: Receives the lines.
         clock: Seconds, from any begin on.
     """
 
     operation: Operation
     verb: str
     expected: int
-    say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
     _begun: float = field(init=False)
+    _kept: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._begun = self.clock()
+        self._begun = self._kept = self.clock()
 
     def tell(self, *, rows: int, tasks_done: int, tasks: int, stages_done: int) -> None:
-        """Says how far it is.
+        """Logs how far it is.
 
         Args:
             rows: Rows that were read so far, 0 if they are not counted.
@@ -93,7 +99,8 @@ class Meter:
             tasks: All tasks of these stages, 0 if none is at work.
             stages_done: Stages that have ended.
         """
-        seconds = max(self.clock() - self._begun, 0.001)
+        now = self.clock()
+        seconds = max(now - self._begun, 0.001)
         share = tasks_done / tasks if tasks else 0.0
         counted = self.verb == "reads" and self.expected > 0 and rows >= self.expected * _ENOUGH
         if counted:
@@ -110,7 +117,10 @@ class Meter:
             parts.append(f"about {span_text(seconds * (1 - share) / share)} left")
         else:
             parts.append(span_text(seconds))
-        self.say(ProgressLine(f"{self.operation.table}: {self.verb} {', '.join(filter(None, parts))}", share))
+        level = logging.DEBUG if now - self._kept < SPARSE else logging.INFO
+        if level == logging.INFO:
+            self._kept = now
+        logger.log(level, f"{self.operation.table}: {self.verb} {', '.join(filter(None, parts))}", extra={"share": share})
 
     def _rows(self, done: int) -> str:
         if not self.expected:

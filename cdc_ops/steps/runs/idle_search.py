@@ -7,7 +7,6 @@ A table is planned by the same code as alone (`plan_new`), but its questions to 
 left: it is planned alone, under its lease, and so are all tables that have something new.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -93,12 +92,11 @@ def plan_tables(
     source: Source,
     request: RunRequest,
     configs: tuple[TableConfig, ...],
-    say: Callable[[str], None],
     if_held: IfHeld = IfHeld.WAIT,
 ) -> GroupPlan:
     """Plans and freezes a group like `plan_group`, after one search of all of its tables for news."""
     found = find_idle(context, source, request, configs)
-    alone = plan_group(context, source, request, found.rest, say, if_held)
+    alone = plan_group(context, source, request, found.rest, if_held)
     plans = {plan.table: plan for plan in (*(item.plan for item in found.idle), *alone.plans)}
     return replace(alone, plans=tuple(plans[config.table] for config in configs if config.table in plans))
 

@@ -1,5 +1,6 @@
 """A whole run without Airflow: the same verbs in the same order, with Spark in this process or wherever `execute` sends a job."""
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +28,7 @@ from cdc_ops.steps.runs.table_groups import TableFailure, commit_group, hold, pl
 from cdc_ops.steps.runs.work_groups import groups_of_run
 
 Execute = Callable[[JobSpec], StepResult]
-Say = Callable[[str], None]
+logger = logging.getLogger("cdc_ops.run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class RunStopped(Stopped):
         self.report = report
 
 
-def run_pipeline(context: Context, source: Source, request: RunRequest, execute: Execute, say: Say) -> RunReport:
+def run_pipeline(context: Context, source: Source, request: RunRequest, execute: Execute) -> RunReport:
     """Plans, executes, commits and maintains all tables that the request names, group by group.
 
     Args:
@@ -77,7 +78,6 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
         source: Open source.
         request: What to do.
         execute: Runs a job in Spark; called only when there is something to do. Told to end, it raises `Stopped`.
-        say: Receives one line per event.
 
     Raises:
         CostRefusedError: all tables together would cost more than the pipeline's `max_cost`; nothing was read.
@@ -86,7 +86,7 @@ def run_pipeline(context: Context, source: Source, request: RunRequest, execute:
     """
     found = discover_all(context, source, request)
     note_pipeline_file(context.store, context.pipeline, request.run_id)
-    run = _Run(context=context, source=source, request=request, execute=execute, say=say, warnings=list(found.warnings))
+    run = _Run(context=context, source=source, request=request, execute=execute, warnings=list(found.warnings))
     searched = find_idle(context, source, request, found.tables)
     run.take(searched.idle)
     check_run_cost(context, source, request, searched.rest)  # tables without news cost nothing
@@ -106,7 +106,6 @@ class _Run:
     source: Source
     request: RunRequest
     execute: Execute
-    say: Say
     runs: dict[TableName, TableRun] = field(default_factory=dict)
     failures: list[TableFailure] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -152,7 +151,7 @@ class _Run:
             CdcError: the group as a whole cannot go on, because its ledger does not answer, say.
         """
         context, request = self.context, self.request
-        plan = plan_group(context, self.source, request, group, self.say)
+        plan = plan_group(context, self.source, request, group)
         self.failures += plan.failures
         for item in plan.plans:
             self._warn(item)
@@ -197,7 +196,7 @@ class _Run:
         self.failures += failures if lost is None else [replace(failure, error=lost) for failure in failures]
 
     def _lost(self, lease: Lease) -> None:
-        self.say(f"lease of {lease.table} lost; another run finishes it")
+        logger.warning(f"lease of {lease.table} lost; another run finishes it")
 
 
 def start_attempts(context: Context, leases: tuple[Lease, ...], operations: tuple[Operation, ...]) -> None:

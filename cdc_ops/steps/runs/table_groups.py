@@ -3,8 +3,8 @@
 Plan with a bounded wait for leases, and commit. Airflow tasks and the CLI both call these.
 """
 
+import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -24,6 +24,8 @@ from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table
 from cdc_ops.steps.reporting.told_before import still_told
+
+logger = logging.getLogger("cdc_ops.plan")
 
 POLL_SECONDS = 2.0
 """Pause between two tries to take a lease that another holder has."""
@@ -76,7 +78,6 @@ def plan_group(
     source: Source,
     request: RunRequest,
     configs: tuple[TableConfig, ...],
-    say: Callable[[str], None],
     if_held: IfHeld = IfHeld.WAIT,
 ) -> GroupPlan:
     """Plans and freezes a group; see `IfHeld` for its tables that another run holds.
@@ -85,7 +86,6 @@ def plan_group(
 
     Args:
         context, source, request, configs: What to plan.
-        say: Receives one line per thing worth knowing.
         if_held: What to do at a table that is held.
     """
     plans: dict[TableName, TablePlan] = {}
@@ -102,7 +102,7 @@ def plan_group(
                 break
             if if_held is IfHeld.WAIT and time.monotonic() < deadline:
                 if error.what not in told:
-                    say(f"waiting: {error.what}")
+                    logger.info(f"waiting: {error.what}")
                     told.add(error.what)
                 time.sleep(POLL_SECONDS)
                 hold(context, request, tuple(plan.config for plan in plans.values() if plan.operations))

@@ -1,7 +1,7 @@
 """The connection test: check. It tries whatever a run needs, and changes nothing."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -52,8 +52,8 @@ def check(
             code=exit_code,
             environ=os.environ,
         )
-    with progress(as_json or not spark) as say:
-        findings = list(_findings(around, chosen, say if spark else None))
+    with progress(as_json or not spark):
+        findings = list(_findings(around, chosen, reads=spark))
     if as_json:
         render.print_json([json_codec.to_data(finding) for finding in findings])
     else:
@@ -63,7 +63,7 @@ def check(
         raise typer.Exit(code)
 
 
-def _findings(around: "Surroundings", chosen: "tuple[Pipeline, ...]", spark: Callable[[str], None] | None) -> Iterator[Finding]:
+def _findings(around: "Surroundings", chosen: "tuple[Pipeline, ...]", *, reads: bool) -> Iterator[Finding]:
     from cdc_ops.steps.check import check_machine, check_pipeline
 
     if read := used_env_file():
@@ -73,8 +73,8 @@ def _findings(around: "Surroundings", chosen: "tuple[Pipeline, ...]", spark: Cal
         findings = list(check_pipeline(around, pipeline))
         yield from findings
         yield from (replace(finding, pipeline=pipeline.name) for finding in _receivers(pipeline))
-        if spark is not None and not pipeline.source.is_declared:
-            yield replace(_read_by_spark(pipeline, spark), pipeline=pipeline.name)
+        if reads and not pipeline.source.is_declared:
+            yield replace(_read_by_spark(pipeline), pipeline=pipeline.name)
 
 
 def _receivers(pipeline: "Pipeline") -> Iterator[Finding]:
@@ -91,11 +91,11 @@ def _receivers(pipeline: "Pipeline") -> Iterator[Finding]:
             yield ok(what, "its connection is set" if channel else "a notifier of Airflow; only Airflow can look at it")
 
 
-def _read_by_spark(pipeline: "Pipeline", say: Callable[[str], None]) -> Finding:
+def _read_by_spark(pipeline: "Pipeline") -> Finding:
     """Starts Spark and reads one row, as a run would."""
     from cdc_ops.steps.trial import read_first_row
 
-    spark = LocalSpark(pipeline, say)
+    spark = LocalSpark(pipeline)
     try:
         with closing(connect(pipeline.source)) as source, spark:
             return ok("Spark", read_first_row(spark.session(), pipeline, source))
