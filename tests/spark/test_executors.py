@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.steps.log import executors
 from cdc_ops.steps.query.native_rows import why_not_native
+from cdc_ops.steps.stage import executors
 
 
 def test_executors_with_what_it_takes_can(spark: SparkSession) -> None:

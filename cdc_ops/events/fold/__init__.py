@@ -15,6 +15,7 @@ taken     some rows of a column
 equality  which values are the same
 feed      the fold itself: `fold_feed`
 landed    rows as they are landed
+history   rows of an event history, folded by the same rules
 
 Where the last event of a key has all columns, or deletes, it alone says all, and the ones before it are not read: so it is of nearly all
 keys. `testing.folding` does the same event by event; tests compare the two.

@@ -13,7 +13,7 @@ from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKin
 from cdc_ops.events.fold.arrays import Bools, Int64s
 from cdc_ops.events.fold.equality import equal_values
 from cdc_ops.events.fold.places import is_above, places_of
-from cdc_ops.events.fold.rules import FoldRules
+from cdc_ops.events.fold.rules import DELIVERY, OLD_SIDE, FoldRules
 from cdc_ops.events.fold.spoken import PresentColumns, Spoken, silent_nulls
 from cdc_ops.events.fold.taken import taken
 
@@ -32,6 +32,7 @@ class Changes:
         source: The row of the feed.
         keys: The columns of the key.
         places: The numbers of the position, most significant first.
+        delivery: Numbers that order those at one place; () if they stay as they came.
         after: The columns of the table, for each row of the feed.
         present: What the rows of the feed speak of.
     """
@@ -40,6 +41,7 @@ class Changes:
     source: Int64s
     keys: tuple[pa.ChunkedArray, ...]
     places: tuple[Int64s, ...]
+    delivery: tuple[Int64s, ...]
     after: tuple[pa.ChunkedArray, ...]
     present: PresentColumns
 
@@ -96,16 +98,31 @@ def changes_of(feed: pa.Table, rules: FoldRules) -> Changes:
     present = PresentColumns(feed["present"], rules.schema.names, silent_nulls(feed, after, ignored, updates))
     op = op[rows]
     op[moved] = _CREATE
-    keys = _columns(_of_rows(feed["key"], rows), rules.keys)
-    if len(moved) and rules.deletes:
-        left = _columns(taken(feed["previous_key"], rows[moved]), rules.keys)
-        keys = [pa.chunked_array([*key.chunks, *old.chunks]) for key, old in zip(keys, left, strict=True)]
-        places = [np.concatenate([numbers, numbers[moved]]) for numbers in places]
-        op = np.concatenate([op, np.full(len(moved), _DELETE, np.int8)])
-        rows = np.concatenate([rows, rows[moved]])
-    if any(key.null_count for key in keys):
+    came, gone = _sides(feed, rows, moved if rules.deletes else moved[:0])
+    keys = _columns(_of_rows(feed["key"], rows[came]), rules.keys)
+    if len(gone):
+        old = _columns(taken(feed["previous_key"], rows[gone]), rules.keys)
+        keys = [pa.chunked_array([*key.chunks, *left.chunks]) for key, left in zip(keys, old, strict=True)]
+    if not rules.nulls_in_keys and any(key.null_count for key in keys):
         raise ValueError("a change has no complete key")
-    return Changes(op=op, source=rows, keys=tuple(keys), places=tuple(places), after=after, present=present)
+    both = np.concatenate([came, gone])
+    return Changes(
+        op=np.concatenate([op[came], np.full(len(gone), _DELETE, np.int8)]),
+        source=rows[both],
+        keys=tuple(keys),
+        places=tuple(numbers[both] for numbers in places),
+        delivery=tuple(column.to_numpy()[rows[both]] for column in feed[DELIVERY].flatten()) if DELIVERY in feed.column_names else (),
+        after=after,
+        present=present,
+    )
+
+
+def _sides(feed: pa.Table, rows: Int64s, moved: Int64s) -> tuple[Int64s, Int64s]:
+    """Returns which of some rows count for their key, and which of those that change it count for the key before."""
+    if OLD_SIDE not in feed.column_names:
+        return np.arange(len(rows)), moved
+    is_old = feed[OLD_SIDE].to_numpy()[rows]
+    return np.flatnonzero(~is_old), moved[is_old[moved]]
 
 
 def _moved(feed: pa.Table, rows: Int64s, keys: Sequence[str]) -> Int64s:

@@ -31,7 +31,7 @@ def key_codes(columns: Sequence[Column]) -> tuple[Int64s, int]:
     """Returns a number for each row's key, from 0 and without gaps, the same for equal keys and for no others; and how many keys there are.
 
     Args:
-        columns: The columns of the key, none of them NULL.
+        columns: The columns of the key. NULLs are equal.
     """
     codes, count = _codes(columns[0])
     for column in columns[1:]:
@@ -42,8 +42,9 @@ def key_codes(columns: Sequence[Column]) -> tuple[Int64s, int]:
 
 def _codes(column: Column) -> tuple[Int64s, int]:
     if pa.types.is_floating(column.type):
-        column = pa.array(one_form(column.to_numpy()))
+        column = pa.array(one_form(pc.fill_null(column, 0).to_numpy()), mask=_bools(column.is_null()))
     encoded = column.dictionary_encode()
     chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
-    codes = [chunk.indices.to_numpy().astype(np.int64) for chunk in chunks]
-    return (np.concatenate(codes) if codes else np.zeros(0, np.int64)), (len(chunks[0].dictionary) if chunks else 0)
+    count = len(chunks[0].dictionary) if chunks else 0
+    codes = [pc.fill_null(chunk.indices, count).to_numpy().astype(np.int64) for chunk in chunks]
+    return (np.concatenate(codes) if codes else np.zeros(0, np.int64)), count + bool(column.null_count)

@@ -14,7 +14,7 @@ from cdc_ops.events.fold.changes import Changes, changes_of
 from cdc_ops.events.fold.equality import equal_values, key_codes
 from cdc_ops.events.fold.landed import landed_rows
 from cdc_ops.events.fold.places import PlaceOrder, place_order
-from cdc_ops.events.fold.rules import Folded, FoldRules, Tie
+from cdc_ops.events.fold.rules import WHOLE, Folded, FoldRules, Tie
 from cdc_ops.events.fold.shown import json_text
 from cdc_ops.events.fold.spoken import Spoken
 from cdc_ops.events.fold.taken import taken
@@ -29,7 +29,7 @@ def fold_feed(feed: pa.Table, rules: FoldRules) -> Folded:
 
     Args:
         feed: Of one table, all rows of some keys: `kind`, `op`, `key`, `previous_key`, `after`, `present` (NULL = all columns) and
-            `position` of `core.events.change_feed.feed_columns`; `nulled` too, where NULLs are ignored.
+            `position` of `core.events.change_feed.feed_columns`; `nulled` too, where NULLs are ignored. It may have DELIVERY and OLD_SIDE.
         rules: What the table wants.
 
     Raises:
@@ -68,7 +68,7 @@ class _Keys:
     @classmethod
     def of(cls, changes: Changes) -> "_Keys":
         code, count = key_codes(changes.keys)
-        order = place_order(changes.places)
+        order = place_order(changes.places, changes.delivery)
         return cls(order, code, count, _doubled(order, code))
 
     def last(self) -> Int64s:
@@ -142,8 +142,15 @@ def _last_states(changes: Changes, keys: _Keys, rules: FoldRules) -> list[pa.Tab
     mixed[keys.code[changes.with_rest()]] = True
     plain = np.sort(last[~mixed])
     images = changes.images(plain)
-    rows = landed_rows(changes, rules, plain, lambda _: images)
-    return [rows, _put_together(changes, rules, *keys.changes_of(mixed))] if mixed.any() else [rows]
+    parts = [landed_rows(changes, rules, plain, lambda _: images)]
+    if mixed.any():
+        parts.append(_put_together(changes, rules, *keys.changes_of(mixed)))
+    if not rules.states:
+        return parts
+    has_whole = np.zeros(keys.count, np.bool_)
+    has_whole[keys.code[changes.is_whole(np.arange(len(changes)))]] = True
+    of_part = (keys.code[plain], np.flatnonzero(mixed))
+    return [part.append_column(WHOLE, pa.array(has_whole[code])) for part, code in zip(parts, of_part, strict=False)]
 
 
 def _put_together(changes: Changes, rules: FoldRules, events: Int64s, begins: Int64s) -> pa.Table:
@@ -163,7 +170,8 @@ def _put_together(changes: Changes, rules: FoldRules, events: Int64s, begins: In
     known = np.array([(found >= 0) & has[found] for found, has in zip(at, said.has, strict=True)])
     has_whole = np.logical_or.reduceat(whole, begins)
     rest = np.logical_or.reduceat(said.rest, begins) & ~has_whole
-    unknown = np.flatnonzero(~(has_whole | (known.all(axis=0) & ~rest)))
+    all_known = known.all(axis=0) & ~rest
+    unknown = np.flatnonzero(~(all_known if rules.states else has_whole | all_known))
 
     def images(column: int) -> tuple[Int64s, Bools]:
         return changes.source[events[at[column]]], ~known[column]

@@ -90,7 +90,7 @@ def is_above(places: Sequence[Int64s], barrier: Sequence[int]) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class PlaceOrder:
-    """The order of events by their places; events at one place stay in the order in which they came.
+    """The order of events by their places; events at one place stay in the order in which they came, unless their delivery orders them.
 
     Args:
         numbers: Numbers of the events in this order; None if that is how they came.
@@ -109,8 +109,20 @@ class PlaceOrder:
         return at if self.numbers is None else self.numbers[at]
 
 
-def place_order(places: Sequence[Int64s]) -> PlaceOrder:
-    """Orders events by their places; those that came in order cost nearly nothing."""
+def place_order(places: Sequence[Int64s], delivery: Sequence[Int64s] = ()) -> PlaceOrder:
+    """Orders events by their places; those that came in order cost nearly nothing.
+
+    Args:
+        places: The numbers of the places, most significant first.
+        delivery: Numbers that order those at one place, in place of how they came.
+    """
+    found = _by_place(places)
+    if not delivery or not found.is_next.any():
+        return found
+    return PlaceOrder(np.lexsort((*reversed(delivery), *reversed(places))).astype(np.int64, copy=False), found.is_next)
+
+
+def _by_place(places: Sequence[Int64s]) -> PlaceOrder:
     count = len(places[0])
     varying = [numbers for numbers in places if count and (numbers != numbers[0]).any()]
     same = np.ones(max(count - 1, 0), np.bool_)

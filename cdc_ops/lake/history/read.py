@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from pyspark.sql import Column as Expr
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.events.event_history import Begin, HistoryCheckpoint, HistoryKind, Point, chosen_begin
-from cdc_ops.core.events.format_spec import EventOperation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.core.operation.merge_plan import position_literal
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.lake.file_io import open_filesystem
@@ -117,22 +116,6 @@ def until(history: History, rows: DataFrame, point: Point) -> DataFrame:
         return rows.where(first | (F.col("happened_at") <= F.lit(point.at)))
     place = F.slice("position", 1, len(point.place))
     return rows.where(first | (place <= F.expr(position_literal(point.place))))
-
-
-def as_feed(rows: DataFrame) -> DataFrame:
-    """Returns rows of a history as `lake.history.event_fold` folds them: a state comes behind the event whose place it has."""
-    state = F.col("kind") == HistoryKind.STATE.value
-    rank = F.when(state, F.coalesce(F.col("table_version"), F.lit(0)) + 2).otherwise(0)
-    position = F.struct(F.coalesce("position", F.array().cast("array<bigint>")).alias("place"), rank.cast("bigint").alias("rank"))
-    kind = F.when(state, RecordKind.CHANGE.value).otherwise(F.col("kind"))
-    nulled = F.coalesce("nulled", F.array().cast("array<string>")).alias("nulled")
-    return rows.select(kind.alias("kind"), "op", "key", "previous_key", "after", "present", nulled, position.alias("position"))
-
-
-def place_in_feed() -> Expr:
-    """The place of a folded row, NULL for one that is older than any event."""
-    place = F.col("position.place")
-    return F.when(F.size(place) > 0, place)
 
 
 def truncates(rows: DataFrame) -> tuple[tuple[int, ...], ...]:

@@ -22,12 +22,13 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType
 
 from cdc_ops.core.apply.metadata_columns import END, SEQUENCE, START, TOUCHED
 from cdc_ops.core.change_range import Bound, BoundKind
 from cdc_ops.core.events.change_feed import key_columns, struct_type
 from cdc_ops.core.events.event_history import Begin, HistoryCheckpoint, HistoryKind
-from cdc_ops.core.events.format_spec import EventOperation, RecordKind
+from cdc_ops.core.events.format_spec import EventOperation, FormatSpec, RecordKind
 from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.schema.tables import Column as TableColumn
@@ -64,6 +65,7 @@ _TYPES: Final = {
     "file": "string",
     "line": "bigint",
 }
+_LOW: Final = 10**18
 FROM_EVENTS: Final = (OperationKind.INCREMENT, OperationKind.REPLAY)
 """Operations whose commits bring nothing that is not an event of the history."""
 
@@ -133,6 +135,34 @@ def event_rows(feed: DataFrame, place: Column, identity: Column, table: Kept) ->
     kinds = column_types(table.schema, table.keys)
     rows = feed.where(told).select(*(columns.get(name, F.col(name)).cast(kind).alias(name) for name, kind in kinds.items()))
     return rows.dropDuplicates(["kind", "identity", "key"])
+
+
+def identity_of(rows: DataFrame, spec: FormatSpec) -> Column:
+    """Returns numbers that identify an event of a key: the same for each delivery of the event, different for other events of that key."""
+    content = F.xxhash64("op", "previous_key", "after", "present")
+    return F.concat(place_of(rows, [field.name for field in spec.order if field.of_delivery]), F.array(content))
+
+
+def place_of(rows: DataFrame, without: Iterable[str] = ()) -> Column:
+    """Returns the fields of `position`, most significant first, as an array of bigint: one type for all formats.
+
+    A decimal with more digits than a bigint becomes two numbers: the leading digits, and the last 18 digits.
+
+    Args:
+        rows: Rows with `position`.
+        without: Fields of `position` to leave out.
+    """
+    numbers: list[Column] = []
+    for field in rows.select("position.*").schema.fields:
+        if field.name in without:
+            continue
+        number = F.col("position")[field.name]
+        if isinstance(field.dataType, DecimalType):
+            head = F.call_function("div", number, F.lit(_LOW).cast("decimal(38,0)"))
+            numbers += [F.when(number < 0, -1).otherwise(head), F.pmod(number, F.lit(_LOW).cast("decimal(38,0)"))]
+        else:
+            numbers.append(number)
+    return F.array(*(number.cast("bigint") for number in numbers))
 
 
 def begin_row(spark: SparkSession, begin: Begin) -> DataFrame:

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS
 from cdc_ops.core.events.event_history import EVENT_HISTORY, parse_point
+from cdc_ops.core.operation.log_batch import PRESENT
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import HistoryUnavailableError, RequestError
-from cdc_ops.lake.history.event_fold import DELETED, WHOLE, latest_per_key
-from cdc_ops.lake.history.read import History, as_feed, find_history, history_schema, until, with_pending
+from cdc_ops.events.fold.rules import FoldRules
+from cdc_ops.lake.history.read import History, find_history, history_schema, until, with_pending
 from cdc_ops.lake.history.rows import Kept
 from cdc_ops.lake.log.change_feed_log import newest_record
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import OWNER_TABLE
+from cdc_ops.steps.history.folded_history import fold_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +44,7 @@ def as_of(spark: "SparkSession", table: str, at: str | datetime, *, history: str
 
     Returns:
         The columns of the table, without those that cdc-ops adds, as the events of that time had them. A column that came later is NULL.
+        A small history is read at once, and so is one that executors cannot fold, because their Python has no cdc-ops.
 
     Raises:
         RequestError: there is no such table, or `at` is no point.
@@ -66,7 +70,8 @@ def as_of(spark: "SparkSession", table: str, at: str | datetime, *, history: str
     kept = replace(_kept(table, found, TableName.parse(state.property(OWNER_TABLE))), deleted_column=deleted_column, sequence=own.sequence)
     rows = with_pending(spark, kept, found, point) if found.newest else found.rows
     names = [name for name, _ in state.columns() if not own.is_own(name) and name != deleted_column]
-    return _rows(until(found, rows, point), kept.schema, names, apply_as_deletes)
+    folded = fold_rows(until(found, rows, point), FoldRules(schema=kept.schema, keys=kept.keys, order=()), (found.path, table))
+    return _rows(folded, kept.schema, names, apply_as_deletes)
 
 
 def _kept(path: str, history: History, name: TableName) -> Kept:
@@ -75,12 +80,13 @@ def _kept(path: str, history: History, name: TableName) -> Kept:
     return Kept(path=path, schema=schema, keys=schema.primary_key, op_seq=history.begin.op_seq, at=now)
 
 
-def _rows(records: "DataFrame", schema: TableSchema, names: list[str], apply_as_deletes: str) -> "DataFrame":
-    folded = latest_per_key(as_feed(records), schema).where(~F.col(DELETED))
+def _rows(folded: "DataFrame", schema: TableSchema, names: list[str], apply_as_deletes: str) -> "DataFrame":
+    living = folded.where(~F.col(DELETE_MARK))
     told = {column.name.lower(): column.name for column in schema.columns}
-    whole = F.col(WHOLE) | (F.size("present") == len(schema.columns))
+    row = F.struct(*(F.col(quoted(name)) for name in schema.names)).alias("row")
     lost = F.raise_error(F.lit(f"An event changes a row of {schema.table} that the event history does not have."))
-    rows = folded.select(F.when(whole, F.col("row")).otherwise(lost.cast(folded.schema["row"].dataType)).alias("row"))
+    known = living.select(PRESENT, row)
+    rows = known.select(F.when(F.col(PRESENT).isNull(), F.col("row")).otherwise(lost.cast(known.schema["row"].dataType)).alias("row"))
     rows = rows.select("row.*")
     if apply_as_deletes:
         rows = rows.where(f"NOT COALESCE({apply_as_deletes}, FALSE)")

@@ -16,12 +16,13 @@ from cdc_ops.core.operation.reads import ReplayRead
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import RequestError
-from cdc_ops.lake.history.read import History, as_feed, open_history, place_in_feed, truncates, with_pending
+from cdc_ops.events.fold.history import RANK
+from cdc_ops.events.fold.rules import FoldRules
+from cdc_ops.lake.history.read import History, open_history, truncates, with_pending
 from cdc_ops.lake.history.rows import Kept
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.sql import INCOMPLETE
-from cdc_ops.lake.spark.expressions import stored_value
-from cdc_ops.steps.history.folded_history import fold_events, landed_rows
+from cdc_ops.steps.history.folded_history import fold_rows, of_today
 from cdc_ops.steps.stage.batch_request import BatchRequest
 
 
@@ -42,16 +43,25 @@ def read_history(request: BatchRequest, replay: Replay) -> Batch:
     rows = with_pending(request.spark, Kept.of(operation), history)
     if replay.since is not None:
         rows = rows.where((F.col("kind") != HistoryKind.STATE.value) & (F.col("happened_at") >= F.lit(replay.since)))
-    emptied = () if operation.apply.stored_as.ignores_deletes else truncates(rows)
-    folded = fold_events(_of_today(as_feed(rows), operation), operation, truncated=bool(emptied))
-    if operation.apply.stored_as.keeps_versions:
-        folded = _last_of_place(folded)
+    stored = operation.apply.stored_as
+    emptied = () if stored.ignores_deletes else truncates(rows)
+    rules = FoldRules(
+        schema=operation.full_schema,
+        keys=operation.apply.keys,
+        order=(),
+        deletes=not stored.ignores_deletes,
+        versions=stored.keeps_versions,
+        nulls_ignored=stored.nulls_ignored,
+    )
+    leaving_out = operation.apply.delete_where if stored.ignores_deletes else ""
+    today = of_today(rows, operation.full_schema.columns, operation.apply.keys)
+    folded = fold_rows(today, rules, (history.path, operation.target.path), leaving_out, emptied)
     if replay.since is not None:
         plan = plan_merge(operation, _manifest(operation, emptied))
-    elif operation.apply.stored_as.keeps_versions:
+    elif stored.keeps_versions:
         _check_versions(operation, history)
         plan = replace(plan, deleted_flag=DELETE_MARK, present=PRESENT, truncates=tuple(map(position_literal, emptied)))
-    return replace(request.batch_of(landed_rows(folded, operation, place_in_feed())), plan=plan)
+    return replace(request.batch_of(folded.drop(RANK)), plan=plan)
 
 
 def keep_whole_rows(operation: Operation, batch: Batch) -> Batch:
@@ -74,24 +84,6 @@ def _manifest(operation: Operation, emptied: tuple[tuple[int, ...], ...]) -> Man
         schema_fingerprint=operation.source.schema.fingerprint,
         log=reading,
     )
-
-
-def _of_today(feed: DataFrame, operation: Operation) -> DataFrame:
-    """The feed with images of the columns that the table has today."""
-    stored = {name.lower(): name for name in feed.select("after.*").columns}
-    known = {column.name: stored.get(column.name.lower()) for column in operation.full_schema.columns}
-    values = [
-        stored_value(column, F.col("after")[name] if (name := known[column.name]) else F.lit(None)).alias(column.name)
-        for column in operation.full_schema.columns
-    ]
-    return feed.withColumn("after", F.when(F.col("after").isNotNull(), F.struct(*values)))
-
-
-def _last_of_place(changes: DataFrame) -> DataFrame:
-    """Leaves of the changes of a key at one place the last one: a state that came behind an event takes its place."""
-    row = F.struct(*(F.col(quoted(name)) for name in changes.columns))
-    last = changes.groupBy("key", F.col("position.place").alias("place")).agg(F.max_by(row, F.col("position.rank")).alias("last"))
-    return last.select("last.*")
 
 
 def _living(batch: DataFrame, operation: Operation) -> DataFrame:

@@ -7,12 +7,17 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.deletes import DELETE_MARK
+from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.events.event_history import Begin, EventHistory, HistoryKind, Point, render_checkpoint
 from cdc_ops.core.events.format_spec import EventOperation
-from cdc_ops.core.schema.tables import TableName
+from cdc_ops.core.operation.log_batch import PRESENT
+from cdc_ops.core.schema.tables import TableName, TableSchema
+from cdc_ops.core.text import quoted
+from cdc_ops.events.fold.history import RANK
+from cdc_ops.events.fold.rules import WHOLE, FoldRules
 from cdc_ops.lake.file_io import open_filesystem
-from cdc_ops.lake.history.event_fold import DELETED, WHOLE, latest_per_key
-from cdc_ops.lake.history.read import as_feed, generations, history_schema, open_history, place_in_feed, until
+from cdc_ops.lake.history.read import generations, history_schema, open_history, until
 from cdc_ops.lake.history.rows import begin_row
 from cdc_ops.lake.history.write import read_checkpoint
 from cdc_ops.lake.log.delta_log import DeltaLog
@@ -20,6 +25,7 @@ from cdc_ops.lake.spark.conf import USER_METADATA
 from cdc_ops.lake.spark.session import idempotent_write, private_session, shared_view
 from cdc_ops.lake.sql_text import path_name
 from cdc_ops.lake.table.create import translated_conflicts
+from cdc_ops.steps.history.folded_history import fold_rows
 
 _SLACK: Final = 10
 """States are made for a tenth of the retention at once: making them reads all that is older."""
@@ -66,9 +72,10 @@ def shorten(spark: SparkSession, history: EventHistory, cut: datetime) -> bool:
     if begin.at > cut - max(history.retention / _SLACK, timedelta(days=1)):
         return False
     before = until(opened, opened.rows, Point(text="", at=cut - timedelta(microseconds=1)))
-    folded = latest_per_key(as_feed(before), history_schema(history.path))
+    schema = history_schema(history.path)
+    folded = fold_rows(before, FoldRules(schema=schema, keys=schema.primary_key, order=(), states=True), (history.path,))
     later = Begin(op_seq=begin.op_seq, at=cut, place=begin.place, version=begin.version, columns=begin.columns)
-    rows = _states(folded, later).unionByName(begin_row(spark, later), allowMissingColumns=True)
+    rows = _states(folded, schema, later).unionByName(begin_row(spark, later), allowMissingColumns=True)
     told = {USER_METADATA: _same(history.path)}
     own = idempotent_write("cdc-ops/shorten", cut.date().toordinal())
     with shared_view(rows) as view, private_session(spark, {**own, **told}) as session:
@@ -78,25 +85,23 @@ def shorten(spark: SparkSession, history: EventHistory, cut: datetime) -> bool:
     return True
 
 
-def _states(folded: DataFrame, begin: Begin) -> DataFrame:
+def _states(folded: DataFrame, schema: TableSchema, begin: Begin) -> DataFrame:
     """The last states of all keys; deletes stay once, for changes that come late."""
-    kept = folded.where(~F.col(DELETED) | (F.col("position.rank") == 0))
-    op = (
-        F.when(F.col(DELETED), EventOperation.DELETE.value)
-        .when(F.col(WHOLE), EventOperation.READ.value)
-        .otherwise(EventOperation.UPDATE.value)
-    )
-    return kept.select(
+    gone, every = F.col(DELETE_MARK), F.array(*map(F.lit, schema.names))
+    op = F.when(gone, EventOperation.DELETE.value).when(F.col(WHOLE), EventOperation.READ.value).otherwise(EventOperation.UPDATE.value)
+    present = F.when(gone, F.array().cast("array<string>")).otherwise(F.coalesce(PRESENT, every))
+    key, row = (F.struct(*(F.col(quoted(name)) for name in names)) for names in (schema.primary_key, schema.names))
+    return folded.where(~gone | (F.col(RANK) == 0)).select(
         F.lit(begin.at).cast("date").alias("event_date"),
         F.lit(begin.op_seq).cast("bigint").alias("op_seq"),
         F.lit(HistoryKind.STATE.value).alias("kind"),
         op.alias("op"),
-        place_in_feed().alias("position"),
+        F.col(SEQUENCE).alias("position"),
         F.lit(begin.at).alias("happened_at"),
         F.lit(begin.version).cast("bigint").alias("table_version"),
-        "key",
-        F.when(~F.col(DELETED), F.col("row")).alias("after"),
-        "present",
+        key.alias("key"),
+        F.when(~gone, row).alias("after"),
+        present.alias("present"),
     )
 
 

@@ -29,8 +29,8 @@ from cdc_ops.lake.spark.expressions import leave_out
 from cdc_ops.lake.spark.session import pinned
 from cdc_ops.lake.staging.landing import declare_landed, landing_folder
 from cdc_ops.lake.staging.shared_folder import check_written
-from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.scanned_files import ScannedTable, spread
+from cdc_ops.steps.stage.executors import why_not
 
 _HERE: Final = 4 * 2**20
 """Changes of so many bytes are folded in this process."""

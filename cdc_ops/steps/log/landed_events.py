@@ -6,8 +6,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.errors import StateError
 from cdc_ops.events.registry import spec_of
-from cdc_ops.lake.history.event_fold import identity_of, place_of
-from cdc_ops.lake.history.rows import Kept, event_rows
+from cdc_ops.lake.history.rows import Kept, event_rows, identity_of, place_of
 from cdc_ops.lake.history.write import append_events
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.quarantine.write import quarantine, resolve

@@ -41,9 +41,9 @@ from cdc_ops.lake.file_io import make_folder, open_filesystem
 from cdc_ops.lake.spark.local_rows import local_rows
 from cdc_ops.lake.staging.shared_folder import check_written, has_remote_executors
 from cdc_ops.steps.log.event_files import file_tasks
-from cdc_ops.steps.log.executors import why_not
 from cdc_ops.steps.log.large_files import split
 from cdc_ops.steps.log.unknown_tables import keeps_raw, watches
+from cdc_ops.steps.stage.executors import why_not
 
 logger = logging.getLogger("cdc_ops.archive")
 

@@ -1,4 +1,4 @@
-"""Whether Spark's executors can read change events: their Python has the same cdc-ops, and what it needs. Runs in Spark."""
+"""Whether Spark's executors can read and fold change events: their Python has the same cdc-ops, and what it needs. Runs in Spark."""
 
 import threading
 from collections.abc import Callable, Iterator
