@@ -148,11 +148,13 @@ class VerifiedBatch:
     Args:
         watermark: Up to where the table has everything once the files within reach are merged.
         merged: Those files: they lie before the first gap of their stream.
-        gaps: What is missing behind them.
+        covers: What is in the files.
+        gaps: What is missing behind those that are merged.
     """
 
     watermark: ArchiveWatermark
     merged: tuple[str, ...]
+    covers: tuple[OffsetRange, ...]
     gaps: tuple[Gap, ...] = ()
 
 
@@ -184,7 +186,7 @@ def after_reading(batch: LogBatch, covers: Iterable[OffsetRange], *, table: str)
         raise gap_error(table, gaps, tuple(proof.reached for proof in proofs))
     used = tuple(item for proof in proofs for item in proof.used)
     reached = tuple(_before_files(proof.reached, [cover for cover in read if cover.file in behind]) for proof in proofs)
-    return VerifiedBatch(watermark=advanced(batch.before, reached, used), merged=merged, gaps=gaps)
+    return VerifiedBatch(watermark=advanced(batch.before, reached, used), merged=merged, covers=read, gaps=gaps)
 
 
 def _before_files(reached: PartitionWatermark, left: Iterable[OffsetRange]) -> PartitionWatermark:

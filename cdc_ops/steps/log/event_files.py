@@ -16,11 +16,6 @@ from cdc_ops.events.scan.request import FileTask
 from cdc_ops.steps.archive.frozen_files import names_of
 
 
-def kafka_names(log: LogBatch) -> dict[str, KafkaName]:
-    """Returns what the names of those files say, by path, that tell an offset."""
-    return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName)}
-
-
 def file_tasks(log: LogBatch, table: int = 0) -> tuple[FileTask, ...]:
     """Returns what is asked of each file of an operation.
 
@@ -28,7 +23,8 @@ def file_tasks(log: LogBatch, table: int = 0) -> tuple[FileTask, ...]:
         log: What it reads.
         table: The number of its table in the scan.
     """
-    kafka, placed = kafka_names(log), placed_names(log)
+    placed = placed_names(log)
+    kafka = {path: name for path, name in placed.items() if isinstance(name, KafkaName)}
     newest = {item.stream: item.place for item in log.before.newest}
     return tuple(
         FileTask(

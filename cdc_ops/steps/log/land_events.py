@@ -150,7 +150,7 @@ def _result(
     unknown = sum(count for one in seen for _, count in one.unknown)
     return LogBatchResult.of(
         watermark=replace(proven.watermark, newest=newest, gtids=gtids, last_binlog=last_binlog(log, read_files, proven.merged)),
-        covers=covers_of_files(read_files, log, operation.table),
+        covers=proven.covers,
         merged=proven.merged,
         gaps=proven.gaps,
         blank=_blank_lines(read_files, log, proven.merged),
