@@ -32,13 +32,14 @@ from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.expressions import leave_out, stored_value
 from cdc_ops.steps.stage.executors import why_not
 
+logger = logging.getLogger("cdc_ops.archive")
+
 _HERE: Final = 4 * 2**20
 """Histories of so many bytes are folded in this process."""
 _BUCKET_BYTES: Final = 32 * 2**20
 _MOST_BUCKETS: Final = 4096
 _SIDE_BY_SIDE: Final = 8
 """So many tasks fold what is more than a few megabytes."""
-_log: Final = logging.getLogger(__name__)
 
 
 def fold_rows(
@@ -68,7 +69,7 @@ def fold_rows(
         buckets = max(min(_SIDE_BY_SIDE, size // _HERE), min(_MOST_BUCKETS, -(-size // _BUCKET_BYTES)))
         return _by_key(feed, buckets).mapInArrow(partial(fold_partition, rules=rules), kinds)
     if missing:
-        _log.warning("%s: this process folds the event history, because Spark's executors cannot: %s", tables[0], missing)
+        logger.warning("%s: this process folds the event history, because Spark's executors cannot: %s", tables[0], missing)
     found = feed.toArrow()
     return spark.createDataFrame(fold_history(found, replace(rules, barrier=last_truncate(found))), kinds)
 
