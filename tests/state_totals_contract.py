@@ -32,7 +32,7 @@ def sums_of(store: SqlStateStore, table: TableName | None = ORDERS) -> Totals:
     return found
 
 
-ONE_RUN = Totals(
+ONE_RUN = Totals.of(
     pipeline=PIPELINE,
     table=ORDERS,
     committed_runs=1,
@@ -66,7 +66,7 @@ class TotalsContract(LedgerFixtures):
             ended = line(TableRunStatus.COMMITTED, 2, f"run-{number}")
             store.record(replace(ended, timing=replace(ended.timing, started_at=NOON + timedelta(seconds=number))))
         before = store.totals()
-        assert (before[0].committed_runs, before[0].inserted_rows) == (4, 16)
+        assert (before[0].runs.committed_runs, before[0].data.inserted_rows) == (4, 16)
         assert store.prune(PIPELINE, ORDERS, NOON + timedelta(days=1)) == 3
         assert (len(store.history(PIPELINE, ORDERS)), store.totals()) == (1, before)
 
@@ -75,10 +75,10 @@ class TotalsContract(LedgerFixtures):
         store.record(line(TableRunStatus.FAILED, 1, counts=half))
         store.record(line(TableRunStatus.LANDED, counts=half))
         store.record(line(TableRunStatus.FAILED, 1.5, counts=half))
-        assert (sums_of(store).failed_runs, sums_of(store).inserted_rows, sums_of(store).succeeded_at) == (2, 1, None)
+        assert (sums_of(store).runs.failed_runs, sums_of(store).data.inserted_rows, sums_of(store).succeeded_at) == (2, 1, None)
         store.record(line(TableRunStatus.COMMITTED, 2))
         found = sums_of(store)
-        assert (found.failed_runs, found.committed_runs, found.inserted_rows, found.written_bytes) == (2, 1, 4, 900)
+        assert (found.runs.failed_runs, found.runs.committed_runs, found.data.inserted_rows, found.data.written_bytes) == (2, 1, 4, 900)
         store.record(line(TableRunStatus.FAILED, 3, "run-2", Counts()))
         assert sums_of(store).succeeded_at == NOON + timedelta(minutes=2)
 
@@ -86,7 +86,7 @@ class TotalsContract(LedgerFixtures):
         items = [idle(seen) for seen in known(store, "orders", "other", "third")]
         store.settle_idle(PIPELINE, items)
         store.settle_idle(PIPELINE, [idle(seen, "run-3") for seen in known(store)])
-        assert [(str(one.table), one.idle_runs, one.failed_runs) for one in store.totals()] == [
+        assert [(str(one.table), one.runs.idle_runs, one.runs.failed_runs) for one in store.totals()] == [
             (f"shop.{name}", 2, 0) for name in ("orders", "other", "third")
         ]
 
@@ -97,8 +97,14 @@ class TotalsContract(LedgerFixtures):
             store.answer_approval(f"q{number}", ApprovalStatus.GRANTED, "too late")
         store.ask_approval(question("of all", table=None))
         found = sums_of(store)
-        assert (found.asked, found.granted, found.refused, found.timed_out, found.withdrawn) == (4, 1, 2, 0, 1)
-        assert (sums_of(store, None).asked, sums_of(store, None).refused) == (1, 0)
+        assert (
+            found.questions.asked,
+            found.questions.granted,
+            found.questions.refused,
+            found.questions.timed_out,
+            found.questions.withdrawn,
+        ) == (4, 1, 2, 0, 1)
+        assert (sums_of(store, None).questions.asked, sums_of(store, None).questions.refused) == (1, 0)
 
     def test_runs_that_end_at_once_are_all_counted(self, url: str, store: SqlStateStore) -> None:
         def ended(number: int) -> None:
@@ -106,7 +112,7 @@ class TotalsContract(LedgerFixtures):
                 own.record(line(TableRunStatus.COMMITTED, 2, f"run-{number}"))
 
         assert at_once(4, ended) == [None] * 4
-        assert (sums_of(store).committed_runs, sums_of(store).read_rows) == (4, 36)
+        assert (sums_of(store).runs.committed_runs, sums_of(store).data.read_rows) == (4, 36)
 
     def test_a_ledger_of_the_version_before_says_when_tables_last_succeeded_and_counts_from_then_on(self, url: str) -> None:
         with open_store(url) as store:

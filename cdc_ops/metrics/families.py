@@ -158,7 +158,7 @@ _ANSWERS: Final = {name: name for name in ("granted", "refused", "timed_out", "w
 def _counter(name: str, meaning: str, sums: Iterable[Totals], parts: Mapping[str, str], part_name: str = "") -> Family:
     """Returns a family of counters; `parts` has the sum of each value of its label."""
     samples = tuple(
-        Sample(pipeline=one.pipeline, table=str(one.table or ""), value=float(getattr(one, attribute)), part=part)
+        Sample(pipeline=one.pipeline, table=str(one.table or ""), value=float(one.sums[attribute]), part=part)
         for one in sums
         for part, attribute in parts.items()
     )

@@ -3,34 +3,38 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from cdc_ops.core.json_codec import group_of
+from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """The sums of a table, or what one run adds to them.
+class RunSums:
+    """How often a run came to an end with the table. A run that failed, was tried again and committed has come to two.
 
     Args:
-        pipeline, table: Of which table; None = questions of the pipeline as a whole.
-        committed_runs, idle_runs, failed_runs: How often a run came to such an end with the table. A run that failed, was tried again and
-            committed has come to two.
+        committed_runs, idle_runs, failed_runs: By how it ended.
         run_seconds: How long they took together.
-        read_rows, inserted_rows, updated_rows, deleted_rows: Rows that runs read, and what they did to the table.
-        late_rows: Rows that turned up below the watermark, and were merged.
-        quarantined_records: Records that were set aside.
-        written_bytes: What was written to the Delta table.
-        asked, granted, refused, timed_out, withdrawn: Questions to people, and their ends.
-        succeeded_at: When a run last committed the table or found nothing new, UTC; None if none has. Of runs before the ledger began to
-            count, when the run began.
     """
 
-    pipeline: str
-    table: TableName | None
     committed_runs: int = 0
     idle_runs: int = 0
     failed_runs: int = 0
     run_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSums:
+    """What runs read for the table, and what they wrote.
+
+    Args:
+        read_rows, inserted_rows, updated_rows, deleted_rows: Rows that runs read, and what they did to the table.
+        late_rows: Rows that turned up below the watermark, and were merged.
+        quarantined_records: Records that were set aside.
+        written_bytes: What was written to the Delta table.
+    """
+
     read_rows: int = 0
     inserted_rows: int = 0
     updated_rows: int = 0
@@ -38,12 +42,42 @@ class Totals:
     late_rows: int = 0
     quarantined_records: int = 0
     written_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionSums:
+    """Questions to people about the table, and their ends."""
+
     asked: int = 0
     granted: int = 0
     refused: int = 0
     timed_out: int = 0
     withdrawn: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals(Grouped):
+    """The sums of a table, or what one run adds to them. In the ledger the sums of all groups are columns beside each other.
+
+    Args:
+        pipeline, table: Of which table; None = questions of the pipeline as a whole.
+        runs, data, questions: The sums.
+        succeeded_at: When a run last committed the table or found nothing new, UTC; None if none has. Of runs before the ledger began to
+            count, when the run began.
+    """
+
+    JSON_INLINE = ("runs", "data", "questions")
+    pipeline: str
+    table: TableName | None
+    runs: RunSums = RunSums()
+    data: DataSums = DataSums()
+    questions: QuestionSums = QuestionSums()
     succeeded_at: datetime | None = None
+
+    @property
+    def sums(self) -> dict[str, float]:
+        """All sums by their names."""
+        return {name: getattr(getattr(self, group), name) for name, group in group_of(Totals).items()}
 
 
 def added_by(run: TableRun, before: TableRun | None) -> Totals | None:
@@ -63,7 +97,7 @@ def added_by(run: TableRun, before: TableRun | None) -> Totals | None:
     def more(name: str) -> int:
         return max(0, int(getattr(counts, name)) - (int(getattr(known, name)) if known else 0))
 
-    return Totals(
+    return Totals.of(
         pipeline=run.pipeline,
         table=run.table,
         committed_runs=int(is_new and run.status is TableRunStatus.COMMITTED),

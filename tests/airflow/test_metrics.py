@@ -145,7 +145,7 @@ def test_opentelemetry_gets_each_table_by_its_tags(at_exit: list[Callable[[], ob
         assert found["airflow.cdc_ops.lag_seconds", *mine] > 0
         assert found["airflow.cdc_ops.deletes_refused", *mine] == 0
         assert found["airflow.cdc_ops.last_run_bound_held", *mine] == float(bool(run.messages.held_by))
-        inserted = next(one.inserted_rows for one in reader.totals("shop") if str(one.table) == table)
+        inserted = next(one.data.inserted_rows for one in reader.totals("shop") if str(one.table) == table)
         assert found["airflow.cdc_ops.rows_total", "operation=insert", *mine] == inserted >= run.result.counts.inserted, "its whole sum"
 
 

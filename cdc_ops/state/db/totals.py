@@ -1,17 +1,17 @@
 """The sums of `state.totals` in SQL: one row per table, and one per pipeline for questions about it as a whole. Each statement adds."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from cdc_ops.core.approvals import ApprovalRecord
+from cdc_ops.core.json_codec import group_of
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db.schema import KEY, totals
 from cdc_ops.state.totals import Totals
 
-_SUMS: Final = tuple(field.name for field in fields(Totals) if field.name not in ("pipeline", "table", "succeeded_at"))
+_SUMS: Final = tuple(group_of(Totals))
 
 
 def read(connection: Connection, pipeline: str | None) -> tuple[Totals, ...]:
@@ -46,7 +46,7 @@ def add(connection: Connection, more: Iterable[Totals]) -> None:
 def add_question(connection: Connection, record: ApprovalRecord) -> None:
     """Counts a question by its status: that it is asked, or how it ended."""
     counted: dict[str, Any] = {record.status.value: 1}
-    add(connection, [Totals(pipeline=record.pipeline, table=record.table, **counted)])
+    add(connection, [Totals.of(pipeline=record.pipeline, table=record.table, **counted)])
 
 
 def _added(given: Callable[[str], ColumnElement[Any]]) -> dict[str, ColumnElement[Any]]:
@@ -57,10 +57,10 @@ def _added(given: Callable[[str], ColumnElement[Any]]) -> dict[str, ColumnElemen
 
 def _row(one: Totals) -> dict[str, Any]:
     place = {"table_schema": one.table.schema, "table_name": one.table.name} if one.table else {"table_schema": "", "table_name": ""}
-    return {"pipeline": one.pipeline, **place, **{name: getattr(one, name) for name in _SUMS}, "succeeded_at": one.succeeded_at}
+    return {"pipeline": one.pipeline, **place, **one.sums, "succeeded_at": one.succeeded_at}
 
 
 def _of(row: Row[Any]) -> Totals:
     table = TableName(schema=row.table_schema, name=row.table_name) if row.table_name else None
     sums = {name: getattr(row, name) for name in _SUMS}
-    return Totals(pipeline=row.pipeline, table=table, **sums, succeeded_at=row.succeeded_at)
+    return Totals.of(pipeline=row.pipeline, table=table, **sums, succeeded_at=row.succeeded_at)
