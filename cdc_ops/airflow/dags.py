@@ -99,7 +99,7 @@ def build_dag(pipeline: Pipeline) -> DAG:
         archives=pipeline.archive.copy.is_set,
         dag_id=dag_id(pipeline.name),
         dag_display_name=pipeline.airflow.display_name or dag_id(pipeline.name),
-        max_active_runs=pipeline.airflow.max_active_runs,
+        max_active_runs=pipeline.airflow.limits.max_active_runs,
         allowed_run_types=ALL_BUT_BACKFILLS if pipeline.source.is_declared else None,
         tags=sorted({TAG, DECLARED if pipeline.source.is_declared else pipeline.source.kind.value, *pipeline.info.tags}),
         description=pipeline.info.description or f"Keeps tables of {_origin(pipeline)} equal in {pipeline.target.root}",
@@ -129,7 +129,7 @@ def build_reconcile_dag(pipeline: Pipeline) -> DAG:
 
 
 def _verbs(pipeline: Pipeline, schedule: Any, *, archives: bool = False, **options: Any) -> DAG:
-    quick = pipeline.airflow.task_timeout
+    quick = pipeline.airflow.limits.task_timeout
     dag = new_dag(
         schedule=schedule,
         start_date=pipeline.start_date,
@@ -144,7 +144,7 @@ def _verbs(pipeline: Pipeline, schedule: Any, *, archives: bool = False, **optio
         rule = TriggerRule.ALL_DONE if archives else TriggerRule.ALL_SUCCESS
         groups = tasks.discover_task(pipeline, execution_timeout=patience, trigger_rule=rule)
         if archives:
-            tasks.archive_task(pipeline, execution_timeout=pipeline.airflow.spark_timeout) >> groups
+            tasks.archive_task(pipeline, execution_timeout=pipeline.airflow.limits.spark_timeout) >> groups
         first = _table_group(pipeline).expand(tables=groups)
         outcome = tasks.outcome_task(pipeline, execution_timeout=quick)
         first >> outcome
@@ -187,7 +187,7 @@ def _approved_group(pipeline: Pipeline) -> Any:
 def _plan_to_commit(pipeline: Pipeline, tables: Any) -> tuple[Any, Any]:
     """Adds the tasks that move rows; returns the first and the last."""
     steps = (Step.SYNC,) if pipeline.runs.execution is Execution.FUSED else (Step.EXTRACT, Step.MERGE)
-    quick = pipeline.airflow.task_timeout
+    quick = pipeline.airflow.limits.task_timeout
     plan = previous = tasks.plan_task(pipeline, tables, execution_timeout=quick)
     for step in steps:
         submit = CdcSparkSubmitOperator(
@@ -209,7 +209,7 @@ def _plan_to_commit(pipeline: Pipeline, tables: Any) -> tuple[Any, Any]:
 def _spark_options(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "map_index_template": LABEL,
-        "execution_timeout": pipeline.airflow.spark_timeout,
+        "execution_timeout": pipeline.airflow.limits.spark_timeout,
         **task_options(pipeline, "spark_tasks"),
     }
 

@@ -92,7 +92,7 @@ def judge(reader: StateReader, pipeline: Pipeline, host: Host) -> Verdict:
     Raises:
         LedgerUnavailableError: the ledger does not answer.
     """
-    now, unattended = reader.now(), max(UNATTENDED, pipeline.airflow.run_timeout)
+    now, unattended = reader.now(), max(UNATTENDED, pipeline.airflow.limits.run_timeout)
     is_at_work = cache(host.is_at_work)
     findings, asked = reader.findings(pipeline.name), reader.approvals(pipeline.name, status=ApprovalStatus.ASKED, limit=MOST_QUESTIONS)
     refusals = {one.run_id for one in findings if one.subject.kind is AlertKind.DELETES}

@@ -7,7 +7,6 @@ from typing import Final
 MOST: Final = 14
 LARGE: Final = {
     "RunRequest": 21,
-    "AirflowSettings": 17,
     "TableStats": 16,
     "TableRun": 16,
     "Counts": 15,

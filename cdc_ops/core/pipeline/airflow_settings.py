@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import NewType
 
 from cdc_ops.core.approvals import Decision
+from cdc_ops.core.pipeline.grouped import Grouped
 
 JsonMapping = NewType("JsonMapping", str)
 """A nested mapping of a pipeline file as JSON text with sorted keys, so that equal files give equal values."""
@@ -74,19 +75,36 @@ class ApproveSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AirflowSettings:
-    """How Airflow runs the pipeline. `cdc-ops` checks these fields and does not use them.
+class DagLimits:
+    """How much of the DAG works at the same time, and how long.
 
     Args:
-        display_name: What Airflow's pages call the DAG; `pipeline` stays the name of its tables. "" = `cdc_<pipeline>`.
-        time_zone: IANA time zone of `schedule` and `reconcile_schedule`. Where clocks change, the intervals of runs stay contiguous: a
-            daily one has 23 or 25 hours.
         max_active_runs: Runs of the DAG at the same time. They never work on the same table at once.
         max_active_tasks: Tasks of one run at the same time. 0 = Airflow's `max_active_tasks_per_dag`.
         run_timeout: A run that takes longer is ended and fails. 0s = no limit.
         task_timeout: How long a task without Spark may take: `discover`, `plan`, `commit` and `outcome`. With
             `max_cost`, `discover` has at least 2h.
         spark_timeout: How long a task may take that starts Spark or copies binlogs.
+    """
+
+    max_active_runs: int = 2
+    max_active_tasks: int = 0
+    run_timeout: timedelta = timedelta(0)
+    task_timeout: timedelta = timedelta(minutes=15)
+    spark_timeout: timedelta = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AirflowSettings(Grouped):
+    """How Airflow runs the pipeline. `cdc-ops` checks these fields and does not use them.
+
+    A pipeline file writes the fields of `limits` beside the others.
+
+    Args:
+        display_name: What Airflow's pages call the DAG; `pipeline` stays the name of its tables. "" = `cdc_<pipeline>`.
+        time_zone: IANA time zone of `schedule` and `reconcile_schedule`. Where clocks change, the intervals of runs stay contiguous: a
+            daily one has 23 or 25 hours.
+        limits: How much of the DAG works at the same time, and how long.
         on_success_callback, on_failure_callback: Functions that Airflow calls with the context of a run, by import path. Airflow's DAG
             processor calls them.
         owner_links: Links of the pipeline's `owner` in Airflow's list of DAGs.
@@ -100,13 +118,10 @@ class AirflowSettings:
         spark_tasks: Options of the tasks that start Spark (`extract`, `merge`, `sync`, `maintain`), over those of `tasks`, field by field.
     """
 
+    JSON_INLINE = ("limits",)
     display_name: str = ""
     time_zone: str = "UTC"
-    max_active_runs: int = 2
-    max_active_tasks: int = 0
-    run_timeout: timedelta = timedelta(0)
-    task_timeout: timedelta = timedelta(minutes=15)
-    spark_timeout: timedelta = timedelta(hours=24)
+    limits: DagLimits = DagLimits()
     on_success_callback: tuple[str, ...] = ()
     on_failure_callback: tuple[str, ...] = ()
     owner_links: tuple[tuple[str, str], ...] = ()
