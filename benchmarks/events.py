@@ -34,7 +34,7 @@ from cdc_ops.core.schema.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.events.fold import FoldRules
 from cdc_ops.events.registry import spec_of
-from cdc_ops.events.scan.request import FileTask, TableTask
+from cdc_ops.events.scan.request import FileTask, ScannedArchive, TableTask
 from cdc_ops.lake.data_files.commit import commit_files
 from cdc_ops.lake.spark import jars
 from cdc_ops.lake.spark.session import build_session
@@ -160,9 +160,7 @@ def scanned(spark: SparkSession, folder: Path, chosen: FormatOptions = CHOSEN) -
     files, table, place = file_tasks(folder), schema(), folder.with_suffix(".changes")
     shutil.rmtree(place, ignore_errors=True)
     task = TableTask(
-        url=str(folder),
-        options=(),
-        format=chosen,
+        archive=ScannedArchive(url=str(folder), options=(), format=chosen),
         schema=table,
         keys=table.primary_key,
         changes=str(place / "changes"),
@@ -183,7 +181,7 @@ def operation_of(folder: Path) -> Operation:
 
 def landed(spark: SparkSession, found: ScannedTable, place: str) -> list[LandedBucket]:
     """Has tasks fold what was read, and write it."""
-    rules = FoldRules(schema=schema(), keys=schema().primary_key, order=spec_of(found.task.format).order)
+    rules = FoldRules(schema=schema(), keys=schema().primary_key, order=spec_of(found.task.archive.format).order)
     task = FoldTask(rules=rules, changes=found.task.changes, folder=place, codec="snappy")
     return fold_buckets(spark, task, [part for facts in found.facts.values() for part in facts.found.changes])
 

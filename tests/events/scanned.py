@@ -15,7 +15,7 @@ from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.events.fold import Folded, FoldRules, fold_feed
 from cdc_ops.events.registry import spec_of
 from cdc_ops.events.scan.facts import FileFacts, Part, TableFacts
-from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask
+from cdc_ops.events.scan.request import FileTask, FileTasks, ScannedArchive, TableTask
 from cdc_ops.events.scan.scan import scan_file
 
 Row = dict[str, Any]
@@ -63,9 +63,8 @@ class Scans:
         folders = {kind: str(self._staging / f"{kind}-{name}") for kind in ("changes", "feed")}
         for folder in folders.values():
             Path(folder).mkdir(parents=True)
-        return TableTask(
-            **{"url": str(self.archive), "options": (), "format": self.options, "schema": schema, "keys": tuple(keys), **folders, **more}
-        )
+        archive = ScannedArchive(url=str(self.archive), options=(), format=self.options)
+        return TableTask(**{"archive": archive, "schema": schema, "keys": tuple(keys), **folders, **more})
 
     def read(self, name: str, *tasks: TableTask, **more: Any) -> list[FileFacts]:
         """Scans a file for all tables at once; returns what it holds for each."""
@@ -100,7 +99,7 @@ def folded(task: TableTask, facts: Sequence[FileFacts], **rules: Any) -> Folded 
     feed = changes.append_column("kind", pa.array(["change"] * count))
     feed = feed.append_column("previous_key", pa.nulls(count, changes.schema.field("key").type))
     truncates = [place for one in facts for place in one.found.truncates]
-    order = spec_of(task.format).order
+    order = spec_of(task.archive.format).order
     return fold_feed(
         feed, FoldRules(**{"schema": task.schema, "keys": task.keys, "order": order, "barrier": max(truncates, default=None), **rules})
     )

@@ -32,7 +32,7 @@ from cdc_ops.events.record import DoubledImage, FieldType, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.renames import renamer
 from cdc_ops.events.scan import tables
-from cdc_ops.events.scan.request import FileTask, TableTask
+from cdc_ops.events.scan.request import FileTask, ScannedArchive, TableTask
 from cdc_ops.events.scan.spreading import Spreader
 from cdc_ops.events.scan.tables import TableScan
 from cdc_ops.events.table import TableReader
@@ -280,9 +280,7 @@ def test_what_a_file_shows_does_not_depend_on_the_size_of_batches(case: str, tmp
     changes.mkdir()
     feed.mkdir()
     task = TableTask(
-        url=str(tmp_path),
-        options=(),
-        format=chosen.format,
+        archive=ScannedArchive(url=str(tmp_path), options=(), format=chosen.format),
         schema=chosen.table,
         keys=("id", "code"),
         declared=("id",),

@@ -141,7 +141,7 @@ def test_compiling_is_announced_where_binlogs_are_decoded_by_functions_that_this
     monkeypatch.setenv("CDC_OPS_CACHE", str(tmp_path))
     small, large = (FileTasks(files=(FileTask(path=f"binlog.{size}", size=size),)) for size in (SMALL - 1, SMALL))
     others = scans.task(table("a"))
-    binlogs = replace(others, format=FormatOptions(name="mysql-binlog"))
+    binlogs = replace(others, archive=replace(others.archive, format=FormatOptions(name="mysql-binlog")))
     assert scanned_files.will_compile(binlogs, [small, large])
     assert not scanned_files.will_compile(binlogs, [small])
     assert not scanned_files.will_compile(others, [small, large])
@@ -204,7 +204,8 @@ def test_what_tasks_wrote_where_nobody_here_sees_it_is_refused(scans: Scans, ope
 
 def test_a_binlog_without_a_byte_is_refused_and_never_taken_for_one_without_changes(scans: Scans) -> None:
     (scans.archive / "binlog.000007").write_bytes(b"")
-    task = replace(scans.task(table("a")), format=FormatOptions(name="mysql-binlog"))
+    task = scans.task(table("a"))
+    task = replace(task, archive=replace(task.archive, format=FormatOptions(name="mysql-binlog")))
     with pytest.raises(BinlogError, match=r"binlog\.000007"):
         scanned_files.scan_tables(Mock(), (task,), [[FileTask(path="binlog.000007", size=0)]])
 

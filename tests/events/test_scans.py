@@ -153,8 +153,9 @@ def test_a_table_with_a_folder_of_its_own_is_known_in_that_only_and_names_are_co
     url = "/archive/{schema}.{table}/"
     tables = [("shop", "a"), ("shop", "b"), ("Shop", "a"), ("crm", "x"), ("shop", "ab"), ("", "a")]
     known = KnownTables(entries=("shop.?", "crm.x"))
-    own = replace(scans.task(table("a")), url="/archive/shop.a", watch=UnknownWatch(known=known, url=url))
-    shared = replace(own, url="/archive", watch=UnknownWatch(known=known, url="/archive"))
+    own = scans.task(table("a"))
+    own = replace(own, archive=replace(own.archive, url="/archive/shop.a"), watch=UnknownWatch(known=known, url=url))
+    shared = replace(own, archive=replace(own.archive, url="/archive"), watch=UnknownWatch(known=known, url="/archive"))
     assert [name for name in tables if is_unknown(own, *name)] == tables[1:]
     assert [name for name in tables if is_unknown(shared, *name)] == [tables[2], tables[4], tables[5]]
     assert not any(is_unknown(replace(own, watch=None), *name) for name in tables)

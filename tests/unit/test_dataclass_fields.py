@@ -12,7 +12,6 @@ LARGE: Final = {
     "Counts": 15,
     "Operation": 15,
     "ChangeBatch": 15,
-    "TableTask": 15,
 }
 """Values that have more, with how many: nothing may grow, and what shrinks leaves this list."""
 

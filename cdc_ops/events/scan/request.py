@@ -24,13 +24,26 @@ class UnknownWatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableTask:
-    """What is wanted of a table, whatever the file.
+class ScannedArchive:
+    """Where the files are, and what they hold.
 
     Args:
         url: The archive.
         options: Of its store.
         format: The format's options from the pipeline file.
+    """
+
+    url: str
+    options: tuple[tuple[str, str], ...]
+    format: FormatOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTask:
+    """What is wanted of a table, whatever the file.
+
+    Args:
+        archive: Where the files are.
         schema: The table, as the source has it.
         keys: The columns that identify a row, in the order of the key.
         changes: Folder of the changes, by buckets of their keys.
@@ -45,9 +58,7 @@ class TableTask:
         again: What is read was set aside before; records of other tables are let go.
     """
 
-    url: str
-    options: tuple[tuple[str, str], ...]
-    format: FormatOptions
+    archive: ScannedArchive
     schema: TableSchema
     keys: tuple[str, ...]
     changes: str

@@ -42,8 +42,8 @@ def scan_file(tasks: Sequence[TableTask], wanted: FileTasks) -> list[FileFacts]:
     """
     path = wanted.files[0].path
     try:
-        with closing(open_archive(tasks[0].url, dict(tasks[0].options))) as archive:
-            form = open_format(tasks[0].format)
+        with closing(open_archive(tasks[0].archive.url, dict(tasks[0].archive.options))) as archive:
+            form = open_format(tasks[0].archive.format)
             if form.spec.is_binlog:
                 from cdc_ops.events.scan.binlog import scan_binlog  # its kernels take a while to load
 
@@ -54,7 +54,7 @@ def scan_file(tasks: Sequence[TableTask], wanted: FileTasks) -> list[FileFacts]:
     except FileNotFoundError:
         failure = tuple(sorted(_gone(path).to_payload().items()))
     except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:  # ours: say at least where
-        raise RuntimeError(f"{path} of {tasks[0].url} could not be read: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"{path} of {tasks[0].archive.url} could not be read: {type(error).__name__}: {error}") from error
     return [FileFacts(path=path, table=file.table, failure=failure) for file in wanted.files]
 
 
@@ -65,7 +65,7 @@ def _scan_records(form: Format, tasks: Sequence[TableTask], wanted: FileTasks, a
     if wanted.stop:
         reader: RecordReader = read_range(archive, file.path, ByteRange(wanted.start, wanted.stop), wanted.first_line, first)
     else:
-        reader = open_records(archive, file.path, file.size, form.spec, tasks[0].format, first)
+        reader = open_records(archive, file.path, file.size, form.spec, tasks[0].archive.format, first)
     spread = Spreader(form, tables)
     for records in _read(file.path, reader):
         for value, line in records:
@@ -108,7 +108,7 @@ def _gone(path: str) -> ArchiveChangedError:
 
 def scan_records(task: TableTask, records: Mapping[str, Sequence[Record]]) -> list[FileFacts]:
     """Reads records that are there, by their file, as those of whole files are read."""
-    found, form = [], open_format(task.format)
+    found, form = [], open_format(task.archive.format)
     for path, some in records.items():
         table = TableScan(form, task, FileTask(path=path, size=0))
         spread = Spreader(form, [table])

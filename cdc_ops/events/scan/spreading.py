@@ -69,5 +69,5 @@ def is_unknown(task: TableTask, schema: str, table: str) -> bool:
         return True
     pattern = watch.url.rstrip("/")
     if "{schema}" in pattern or "{table}" in pattern:
-        return pattern.replace("{schema}", schema).replace("{table}", table) != task.url
+        return pattern.replace("{schema}", schema).replace("{table}", table) != task.archive.url
     return False

@@ -178,7 +178,7 @@ def _with_raw(batch: ChangeBatch, raw: list[str | None]) -> pa.Table:
 
 def empty_feed(task: TableTask) -> pa.Table:
     """Returns the feed of no rows."""
-    return _with_raw(empty_batch(ChangeTypes(spec_of(task.format), task.schema, task.keys)), [])
+    return _with_raw(empty_batch(ChangeTypes(spec_of(task.archive.format), task.schema, task.keys)), [])
 
 
 def _raw(record: Record, reason: str | None) -> str:

@@ -143,7 +143,7 @@ def _task(spark: SparkSession, operation: Operation, attempt: str, landing: Land
     rules = FoldRules(
         schema=operation.full_schema,
         keys=scanned.task.keys,
-        order=spec_of(scanned.task.format).order,
+        order=spec_of(scanned.task.archive.format).order,
         deletes=deletes,
         versions=stored.keeps_versions,
         nulls_ignored=stored.nulls_ignored,

@@ -43,7 +43,7 @@ def split(spark: SparkSession, task: TableTask, files: Sequence[FileTasks]) -> l
 
 
 def _is_large(file: FileTasks, task: TableTask) -> bool:
-    return file.size > 2 * _LARGE and spec_of(task.format).files.container is Container.LINES and not is_compressed(file.path)
+    return file.size > 2 * _LARGE and spec_of(task.archive.format).files.container is Container.LINES and not is_compressed(file.path)
 
 
 def _counted(spark: SparkSession, task: TableTask, parts: Sequence[FileTasks]) -> list[int]:
@@ -60,6 +60,6 @@ def _count_lines(batches: Iterator[pa.RecordBatch], task: TableTask) -> Iterator
         for text in batch.column(0).to_pylist():
             number, _, part_text = text.partition(" ")
             part = json_codec.loads(FileTasks, part_text)
-            with closing(open_archive(task.url, dict(task.options))) as archive:
+            with closing(open_archive(task.archive.url, dict(task.archive.options))) as archive:
                 lines = count_range(archive, part.path, ByteRange(part.start, part.stop))
             yield pa.record_batch({"part": pa.array([int(number)], pa.int64()), "lines": pa.array([lines], pa.int64())})

@@ -33,7 +33,7 @@ from cdc_ops.events.registry import spec_of
 from cdc_ops.events.scan.facts import FileFacts, TableFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.parts import Parts
-from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
+from cdc_ops.events.scan.request import FileTask, FileTasks, ScannedArchive, TableTask, UnknownWatch
 from cdc_ops.events.scan.scan import scan_batches, scan_file, scan_records
 from cdc_ops.events.scan.tables import empty_feed
 from cdc_ops.events.values import ValueTooLargeError
@@ -165,7 +165,7 @@ def scan_tables(spark: SparkSession, tasks: tuple[TableTask, ...], wanted: Seque
         make_folder(task.changes)
         make_folder(task.feed)
     by_path: dict[str, list[FileTask]] = {}
-    reads_empty = spec_of(tasks[0].format).is_binlog  # an empty one has lost what it had; other files may have no records
+    reads_empty = spec_of(tasks[0].archive.format).is_binlog  # an empty one has lost what it had; other files may have no records
     for file in (file for files in wanted for file in files if file.size or reads_empty):
         by_path.setdefault(file.path, []).append(file)
     found = _scanned(spark, tasks, [FileTasks(files=tuple(files)) for files in by_path.values()])
@@ -188,7 +188,7 @@ def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[
     if will_compile(tasks[0], files) and not has_remote_executors(spark):
         logger.info(FIRST_TIME)
     if size > _HERE and (missing := why_not(spark)):
-        logger.warning(f"{tasks[0].url}: this process reads all files, because Spark's executors cannot: {missing}")
+        logger.warning(f"{tasks[0].archive.url}: this process reads all files, because Spark's executors cannot: {missing}")
     elif size > _HERE:
         return _scanned_by_tasks(spark, tasks, files, size)
     return list(chain.from_iterable(scan_file(tasks, one) for one in files))
@@ -204,7 +204,7 @@ def _scanned_by_tasks(spark: SparkSession, tasks: tuple[TableTask, ...], files: 
 
 def will_compile(task: TableTask, files: Sequence[FileTasks]) -> bool:
     """True if functions that decode binlogs are needed, and this machine has none that are compiled."""
-    if not spec_of(task.format).is_binlog:
+    if not spec_of(task.archive.format).is_binlog:
         return False
     from cdc_ops.events.scan.binlog import SMALL  # brings the reference decoder, which other formats do without
 
@@ -221,9 +221,7 @@ def _task(request: ScanRequest) -> TableTask:
     staging = operation.target.staging.rstrip("/")
     options = log.archive.format_options
     return TableTask(
-        url=log.url,
-        options=log.archive.options,
-        format=options,
+        archive=ScannedArchive(url=log.url, options=log.archive.options, format=options),
         schema=operation.full_schema,
         keys=_keys(request),
         changes=f"{staging}/{request.attempt}-changes",
