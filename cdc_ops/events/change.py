@@ -68,6 +68,19 @@ def arrow_type(ddl: str) -> pa.DataType:
 
 
 @dataclass(slots=True)
+class Images:
+    """The images of rows, before or after their changes.
+
+    Args:
+        columns: A column of Arrow for each column of the table, NULL where a row has no image; () if the images were not asked for.
+        has: Which rows have one.
+    """
+
+    columns: Sequence[pa.Array]
+    has: list[bool]
+
+
+@dataclass(slots=True)
 class ChangeBatch:
     """Rows of the canonical feed, one for each envelope; lists have one entry for each.
 
@@ -76,9 +89,7 @@ class ChangeBatch:
         records, envelopes: Where each row comes from.
         kind, op: What it is, see `core.events.change_feed`.
         key, previous_key: Tuples of stored values, in the order of the key; None for none.
-        after: A column of Arrow for each column of the table; NULL where a row has no after image.
-        before: The same for before images; () if they were not asked for.
-        has_after, has_before: Which rows have such an image.
+        after, before: The images of each row.
         present: The columns that `after` speaks of; None = all of them, () for rows without an after image.
         nulled, unmapped: Names of columns; () for none, as for nearly all rows.
         reason: Why a record is bad.
@@ -91,10 +102,8 @@ class ChangeBatch:
     op: list[str | None]
     key: list[Key | None]
     previous_key: list[Key | None]
-    after: Sequence[pa.Array]
-    before: Sequence[pa.Array]
-    has_after: list[bool]
-    has_before: list[bool]
+    after: Images
+    before: Images
     present: list[tuple[str, ...] | None]
     nulled: list[tuple[str, ...]]
     unmapped: list[tuple[str, ...]]
@@ -109,7 +118,7 @@ class ChangeBatch:
         tables = [{"schema": one.schema or None, "name": one.table or None} if one.table or one.schema else None for one in envelopes]
         every = [column.name for column in types.schema.columns]
         image = types.image
-        before = _struct(self.before, self.has_before, image) if self.before else pa.nulls(len(self), image)
+        before = _struct(self.before.columns, self.before.has, image) if self.before.columns else pa.nulls(len(self), image)
         return pa.table(
             {
                 "kind": pa.array([str(one) for one in self.kind], pa.string()),
@@ -135,7 +144,7 @@ class ChangeBatch:
 
     def images(self) -> pa.StructArray:
         """Returns the after images as a struct."""
-        return _struct(self.after, self.has_after, self.types.image)
+        return _struct(self.after.columns, self.after.has, self.types.image)
 
     def keys(self, keys: Sequence[Key | None]) -> pa.StructArray:
         """Returns keys as a struct."""
@@ -161,4 +170,5 @@ def _struct(columns: Sequence[pa.Array], has: Sequence[bool], kind: pa.StructTyp
 
 def empty_batch(types: ChangeTypes) -> ChangeBatch:
     """Returns no rows."""
-    return ChangeBatch(types, (), (), [], [], [], [], tuple(pa.array([], kind) for kind in types.columns), (), [], [], [], [], [], [])
+    after = Images(tuple(pa.array([], kind) for kind in types.columns), [])
+    return ChangeBatch(types, (), (), [], [], [], [], after, Images((), []), [], [], [], [])

@@ -14,7 +14,7 @@ from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKin
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable
-from cdc_ops.events.change import ChangeBatch, ChangeTypes, Key
+from cdc_ops.events.change import ChangeBatch, ChangeTypes, Images, Key
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Format, NoValue, Reader
 from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
@@ -74,14 +74,15 @@ class TableReader:
                 self._change(batch, index, envelope, before, after)
             else:
                 batch.reason[index] = envelope.reason
-        batch.after = after.arrays(self.types)
-        batch.before = before.arrays(self.types) if self._with_before else ()
+        batch.after.columns = after.arrays(self.types)
+        batch.before.columns = before.arrays(self.types) if self._with_before else ()
         return batch
 
     def _all_but_plain(self, batch: ChangeBatch, before: "_Side", after: "_Side") -> Iterator[int]:
         """Fills in the whole rows that keep their key and have nothing wrong or unusual, as `_change` does; yields the other rows."""
         change, every, count, named = RecordKind.CHANGE, self._every, len(self._every), not self._form.spec.names_table
         unusual = before.problems.keys() | after.problems.keys() | after.nulled.keys()
+        has_before, has_after = batch.before.has, batch.after.has
         rows = zip(batch.envelopes, before.keys, after.keys, strict=True)
         for index, (envelope, old, new) in enumerate(rows):
             image, place = envelope.after, envelope.position
@@ -99,8 +100,8 @@ class TableReader:
                 and (envelope.table or named)
                 and index not in unusual
             ):
-                batch.op[index], batch.key[index], batch.has_after[index], batch.present[index] = envelope.op, new, True, None
-                batch.has_before[index] = envelope.before is not None
+                batch.op[index], batch.key[index], has_after[index], batch.present[index] = envelope.op, new, True, None
+                has_before[index] = envelope.before is not None
             else:
                 yield index
 
@@ -114,10 +115,8 @@ class TableReader:
             op=[None] * count,
             key=[None] * count,
             previous_key=[None] * count,
-            after=(),
-            before=(),
-            has_after=[False] * count,
-            has_before=[False] * count,
+            after=Images((), [False] * count),
+            before=Images((), [False] * count),
             present=[()] * count,
             nulled=[()] * count,
             unmapped=[()] * count,
@@ -151,9 +150,9 @@ class TableReader:
         batch.op[index], batch.key[index] = op, key
         if moved:
             batch.previous_key[index] = old
-        batch.has_before[index] = envelope.before is not None
+        batch.before.has[index] = envelope.before is not None
         if op != EventOperation.DELETE:
-            batch.has_after[index] = image is not None
+            batch.after.has[index] = image is not None
             if image is not None:
                 batch.present[index] = None if self._form.spec.sparse and op in WHOLE_ROW else found
             batch.nulled[index] = after.nulled.get(index, ())

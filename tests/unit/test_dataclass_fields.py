@@ -11,7 +11,6 @@ LARGE: Final = {
     "TableRun": 16,
     "Counts": 15,
     "Operation": 15,
-    "ChangeBatch": 15,
 }
 """Values that have more, with how many: nothing may grow, and what shrinks leaves this list."""
 
