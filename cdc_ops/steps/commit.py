@@ -9,7 +9,7 @@ from cdc_ops.core.events.column_drift import ColumnDrift
 from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead
-from cdc_ops.core.operation.results import Counts, OperationResult, Outcome
+from cdc_ops.core.operation.results import Counts, OperationResult, Outcome, Repairs
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.operation.table_state import abandoned
 from cdc_ops.core.phases import PLANNING, Phases, RunPhase, added
@@ -202,11 +202,8 @@ def _total(results: Iterable[OperationResult]) -> Counts:
         behind=sum(c.behind for c in counts),
         columns=ColumnDrift.total(c.columns for c in counts),
         unknown=UnknownTables.total(c.unknown for c in counts),
-        reread=tuple(dict.fromkeys(why for c in counts for why in c.reread)),
-        widened=tuple(dict.fromkeys(name for c in counts for name in c.widened)),
-        not_by_tasks=tuple(dict.fromkeys(why for c in counts for why in c.not_by_tasks)),
         blank=sum(c.blank for c in counts),
-        corrected_bounds=sum(c.corrected_bounds for c in counts),
+        repairs=Repairs.total(c.repairs for c in counts),
     )
 
 

@@ -15,7 +15,7 @@ from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.merge_plan import null_keys_error
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
-from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
+from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome, Repairs
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.lake.staging.landing import land, landing_folder
 from cdc_ops.lake.staging.manifests import find_landed
@@ -109,6 +109,6 @@ def _check_keys(spark: SparkSession, operation: Operation, landed: Manifest) -> 
 def _result(operation: Operation, manifest: Manifest | None) -> OperationResult:
     counts = Counts()
     if manifest is not None:
-        again = (manifest.reread,) if manifest.reread else ()
-        counts = Counts(read=manifest.landed.rows, bytes=manifest.landed.bytes, nulled=manifest.nulled, reread=again)
+        repairs = Repairs(reread=(manifest.reread,) if manifest.reread else ())
+        counts = Counts(read=manifest.landed.rows, bytes=manifest.landed.bytes, nulled=manifest.nulled, repairs=repairs)
     return OperationResult(op_seq=operation.op_seq, operation_id=operation.operation_id, outcome=Outcome.LANDED, counts=counts)

@@ -139,7 +139,8 @@ def _merge(spark: SparkSession, source: Source, operation: Operation) -> Operati
         batch = _read_batch(request)
         result = _unchanged(operation, manifest) if batch is None else _apply(operation, batch)
     if result.outcome is Outcome.APPLIED:
-        result = replace(result, counts=replace(result.counts, widened=newly_wide(operation)))
+        repairs = replace(result.counts.repairs, widened=newly_wide(operation))
+        result = replace(result, counts=replace(result.counts, repairs=repairs))
     return result if manifest is None else replace(result, counts=result.counts.with_landed(manifest))
 
 

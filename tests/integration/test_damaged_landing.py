@@ -119,7 +119,7 @@ def test_a_window_that_is_damaged_before_its_merge_is_read_again_by_the_merge(
     assert len(set(attempts)) == 2
     assert [line for line in caplog.messages if "are damaged" in line and "cdc-ops reads the same window again" in line]
     [run] = report.runs
-    assert run.result.counts.reread
+    assert run.result.counts.repairs.reread
     assert world.lake("orders") == world.source("orders")
     assert world.data_commits("orders") == [1, 2]
 

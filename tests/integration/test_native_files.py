@@ -113,7 +113,7 @@ def test_rows_with_a_date_that_is_not_plain_are_sparks_and_what_was_lost_is_coun
     )
     [run] = done(world.run()).runs
     assert sum(one.values for one in run.result.counts.nulled.columns) == nulled
-    [why] = run.result.counts.not_by_tasks
+    [why] = run.result.counts.repairs.not_by_tasks
     assert why in [f"column {name!r} has a date that is none, or before March of the year 0" for name in ("born", "seen")]
     assert f"Spark read the rows once more and wrote them, because tasks could not ({why})" in run.result.counts.warning
     assert written_by(world, "people") == {BY_SPARK}
@@ -223,7 +223,7 @@ def test_rows_of_postgres_with_a_value_that_is_none_are_sparks_and_what_was_lost
     world.sql(f"UPDATE places SET {column} WHERE id = 7")
     [run] = done(world.run()).runs
     assert sum(one.values for one in run.result.counts.nulled.columns) == 1
-    assert len(run.result.counts.not_by_tasks) == 1
+    assert len(run.result.counts.repairs.not_by_tasks) == 1
     assert written_by(world, "places") == {BY_SPARK}
     name = column.partition(" ")[0]
     assert [row[0] for row in world.lake("places", "id, name, born, seen, since, price") if None in row] == [7]

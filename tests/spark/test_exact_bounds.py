@@ -178,7 +178,7 @@ def test_upkeep_corrects_the_bounds_that_an_earlier_version_wrote_wrong(lake: La
     assert lake.versions() == versions, "a table is looked at once"
     lake.spark.sql(f"ALTER TABLE delta.`{lake.path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")  # a checkpoint of each version
     result = merged(lake, 3)
-    assert (result.counts.updated, result.counts.inserted, result.counts.corrected_bounds) == (3, 0, 0)
+    assert (result.counts.updated, result.counts.inserted, result.counts.repairs.corrected_bounds) == (3, 0, 0)
     assert lake.spark.read.format("delta").load(lake.path).count() == 3
     assert found(lake) == [1, 1, 1]
 
@@ -186,7 +186,7 @@ def test_upkeep_corrects_the_bounds_that_an_earlier_version_wrote_wrong(lake: La
 def test_a_merge_corrects_them_first_and_inserts_no_key_a_second_time(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     written_wrong(lake, monkeypatch)
     result = merged(lake, 3)
-    assert (result.counts.updated, result.counts.inserted, result.counts.corrected_bounds) == (3, 0, 1)
+    assert (result.counts.updated, result.counts.inserted, result.counts.repairs.corrected_bounds) == (3, 0, 1)
     assert "bounds of decimals were wrong for 1 data file" in result.counts.warning
     assert found(lake) == [1, 1, 1]
     assert result.stats is not None

@@ -16,7 +16,7 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.commit_json import parse_record, render_record
 from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import OperationKind
-from cdc_ops.core.operation.results import Counts
+from cdc_ops.core.operation.results import Counts, Repairs
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.table_identity import TableIdentity
 from cdc_ops.core.schema.tables import TableName
@@ -123,6 +123,13 @@ def test_a_line_of_a_run_is_read_and_written_as_it_is_stored() -> None:
     written = json_codec.dumps(RUN)
     assert beside_counts(written) == beside_counts(STORED_RUN)
     assert json.loads(written)["counts"]["read"] == 8
+
+
+def test_what_was_put_right_stands_beside_the_rows_as_it_is_stored() -> None:
+    repairs = {"reread": ["damaged"], "widened": ["id"], "not_by_tasks": ["no memory"], "corrected_bounds": 2}
+    counts = json_codec.from_data(Counts, {"read": 3, **repairs})
+    assert counts == Counts(read=3, repairs=Repairs(reread=("damaged",), widened=("id",), not_by_tasks=("no memory",), corrected_bounds=2))
+    assert json.loads(json_codec.dumps(counts)).items() >= repairs.items()
 
 
 def test_the_json_of_a_run_that_users_read_has_all_fields_beside_each_other() -> None:

@@ -8,7 +8,7 @@ import pytest
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.merge_plan import keys_condition, spark_literal
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.operation.results import Counts, Manifest
+from cdc_ops.core.operation.results import Counts, Manifest, Repairs
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.schema_evolution import ChangeKind, Recorded, SchemaChange, SchemaPolicy, SchemaSettings, compare_columns, decide
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
@@ -189,4 +189,5 @@ def test_a_manifest_of_before_says_nothing_of_width_and_a_run_says_what_it_widen
     text = json_codec.dumps(manifest)
     assert json_codec.loads(Manifest, text) == manifest
     assert json_codec.loads(Manifest, text.replace(',"wide":["id"]', "")).wide == ()
-    assert Counts(widened=("id", "big")).warning == "widened from BIGINT to DECIMAL(20,0), for values above 2^63 - 1: id, big"
+    widened = Counts(repairs=Repairs(widened=("id", "big")))
+    assert widened.warning == "widened from BIGINT to DECIMAL(20,0), for values above 2^63 - 1: id, big"

@@ -1,7 +1,9 @@
 """What extract and merge report of an operation: the manifest of what was landed, counts of rows, and the outcome. Pure."""
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
@@ -74,14 +76,49 @@ class Manifest(Grouped):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repairs:
+    """What was done once more, or put right, because the first way did not hold.
+
+    Args:
+        reread: Why a window was read again although it had been landed, for each such window.
+        widened: Columns whose BIGINT did not hold a value.
+        not_by_tasks: Why Spark read rows once more to write them, because its tasks could not.
+        corrected_bounds: Files whose entries in the table's log an earlier version had written wrong.
+    """
+
+    reread: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
+    not_by_tasks: tuple[str, ...] = ()
+    corrected_bounds: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable["Repairs"]) -> "Repairs":
+        """Returns what was put right in all parts together; each reason and column once."""
+        found = tuple(parts)
+        return cls(
+            reread=tuple(dict.fromkeys(why for one in found for why in one.reread)),
+            widened=tuple(dict.fromkeys(name for one in found for name in one.widened)),
+            not_by_tasks=tuple(dict.fromkeys(why for one in found for why in one.not_by_tasks)),
+            corrected_bounds=sum(one.corrected_bounds for one in found),
+        )
+
+    @property
+    def warning(self) -> str:
+        """What the run says of it, "" if there was nothing."""
+        reread = "; ".join(f"the landed rows were damaged ({why}), so the same window was read again" for why in self.reread)
+        spark = "; ".join(f"Spark read the rows once more and wrote them, because tasks could not ({why})" for why in self.not_by_tasks)
+        wide = f"widened from BIGINT to DECIMAL(20,0), for values above 2^63 - 1: {', '.join(self.widened)}" if self.widened else ""
+        return "; ".join(filter(None, (reread, spark, bounds_text(self.corrected_bounds), wide)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """Rows of one operation: read, what they did to the table, which values became NULL, what was set aside, came late or lacks columns.
 
-    `reread` has, for each window that was read again although it had been landed, why. `widened` are the columns whose BIGINT did not hold
-    a value. `not_by_tasks` has why Spark read rows once more to write them, because its tasks could not. `corrected_bounds` counts files
-    whose entries in the table's log an earlier version had written wrong.
+    In its JSON the fields of `repairs` stand beside the others.
     """
 
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("repairs",)
     read: int = 0
     inserted: int = 0
     updated: int = 0
@@ -92,16 +129,13 @@ class Counts:
     behind: int = 0
     columns: ColumnDrift = NO_DRIFT
     unknown: UnknownTables = NONE_UNKNOWN
-    reread: tuple[str, ...] = ()
     blank: int = 0
-    widened: tuple[str, ...] = ()
-    not_by_tasks: tuple[str, ...] = ()
-    corrected_bounds: int = 0
+    repairs: Repairs = Repairs()
 
     def with_landed(self, manifest: Manifest) -> "Counts":
         """Returns the counts of a commit with what landing its rows has shown; of events, what was read is the events."""
         again = (manifest.reread,) if manifest.reread else ()
-        counts = replace(self, nulled=manifest.nulled, quarantined=manifest.quarantined, reread=again)
+        counts = replace(self, nulled=manifest.nulled, quarantined=manifest.quarantined, repairs=replace(self.repairs, reread=again))
         if manifest.log is None:
             return counts
         events, log = manifest.log.counts, manifest.log
@@ -114,23 +148,9 @@ class Counts:
         records = "record is" if self.quarantined == 1 else "records are"
         aside = f"{self.quarantined:,} {records} in quarantine: 'cdc-ops quarantine list' says why" if self.quarantined else ""
         behind = f"{self.behind:,} events are older than the newest that the table had, and changed nothing newer" if self.behind else ""
-        reread = "; ".join(f"the landed rows were damaged ({why}), so the same window was read again" for why in self.reread)
         lines = "line of the files is" if self.blank == 1 else "lines of the files are"
         blank = f"{self.blank:,} {lines} empty, where the tool writes none: they count as records and change nothing" if self.blank else ""
-        wide = f"widened from BIGINT to DECIMAL(20,0), for values above 2^63 - 1: {', '.join(self.widened)}" if self.widened else ""
-        spark = "; ".join(f"Spark read the rows once more and wrote them, because tasks could not ({why})" for why in self.not_by_tasks)
-        texts = (
-            reread,
-            spark,
-            bounds_text(self.corrected_bounds),
-            wide,
-            self.nulled.warning,
-            aside,
-            behind,
-            blank,
-            self.unknown.warning,
-            self.columns.warning,
-        )
+        texts = (self.repairs.warning, self.nulled.warning, aside, behind, blank, self.unknown.warning, self.columns.warning)
         return "; ".join(filter(None, texts))
 
 

@@ -19,7 +19,7 @@ from cdc_ops import __version__
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.operation.results import OperationResult, Outcome
+from cdc_ops.core.operation.results import OperationResult, Outcome, Repairs
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
@@ -69,13 +69,13 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
     commit = find_commit(operation.target.path, operation.operation_id)
     if commit is not None:
         applied = done.version == commit.version
-        counts = replace(commit_counts(commit, batch.read_rows), nulled=done.nulled, corrected_bounds=table.corrected)
+        repairs = Repairs(not_by_tasks=(done.not_by_tasks,) if done.not_by_tasks else (), corrected_bounds=table.corrected)
         result = replace(
             result,
             outcome=Outcome.APPLIED if applied else Outcome.ALREADY_APPLIED,
             phases=statement_phases(commit.metrics) if applied else (),
             delta_version=commit.version,
-            counts=replace(counts, not_by_tasks=(done.not_by_tasks,) if done.not_by_tasks else ()),
+            counts=replace(commit_counts(commit, batch.read_rows), nulled=done.nulled, repairs=repairs),
             late=commit.record.counts.late,
             stats=replace(table_stats(operation.target.path, commit.version), exact_bounds=True),
         )
