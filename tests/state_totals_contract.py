@@ -12,6 +12,7 @@ from cdc_ops.state.db import schema
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.state.totals import Totals
+from tests.operations import changed
 from tests.state_approval_contract import question
 from tests.state_idle_contract import idle, known
 from tests.state_values import NOON, ORDERS, PIPELINE, LedgerFixtures, at_once, run
@@ -57,7 +58,7 @@ class TotalsContract(LedgerFixtures):
         assert store.totals() == ()
         store.record(line(TableRunStatus.COMMITTED, 2))
         assert store.totals() == store.totals(PIPELINE) == (ONE_RUN,)
-        store.record(replace(line(TableRunStatus.COMMITTED, 2), silent=True))
+        store.record(changed(line(TableRunStatus.COMMITTED, 2), silent=True))
         store.record(line(TableRunStatus.COMMITTED, 3))
         assert (store.totals(), store.totals("another")) == ((ONE_RUN,), ()), "the same end, told again"
 

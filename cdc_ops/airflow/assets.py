@@ -56,7 +56,7 @@ def event_extra(run: TableRun) -> dict[str, Any]:
         "run_id": run.run_id,
         "run_type": run.trigger,
         "delta_version": result.delta_version,
-        "delta_versions": {"begin": run.told_before, "end": result.delta_version},
+        "delta_versions": {"begin": run.events.told_before, "end": result.delta_version},
         "window": window,
         "counts": {"read": counts.read, "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted},
         "complete_until": result.fresh_at.isoformat() if result.fresh_at else None,

@@ -208,9 +208,9 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
                 log.info(line_of(run))
                 if run.timing.phases:
                     log.info("%s: %s", run.table, phases_text(run.timing.phases))
-            told = [run for run in done if not run.silent]
+            told = [run for run in done if not run.events.silent]
             if len(told) < len(done):
-                log.info("No asset events of %s: the run is silent", ", ".join(str(run.table) for run in done if run.silent))
+                log.info("No asset events of %s: the run is silent", ", ".join(str(run.table) for run in done if run.events.silent))
             emit(context, alias, group.configs, told)
             context["ti"].xcom_push(key=RESULTS, value=[result_of(run) for run in runs])
             settled = {run.table for run in runs}

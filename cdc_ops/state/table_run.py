@@ -108,6 +108,33 @@ class RunMessages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AssetEvents:
+    """What asset events tell of a table.
+
+    Args:
+        told_before: Delta version up to which those of earlier runs have told of the table, None if of nothing.
+        silent: None tells of the run's commit: it only read rows again, and whoever asked for it wanted that; or Airflow has dropped the
+            event, because the task failed.
+    """
+
+    told_before: int | None = None
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What a table waits for; None where it waits for nothing.
+
+    Args:
+        missing: What the table's archive misses, as the alert says.
+        asks: What a person may decide so that the table goes on.
+    """
+
+    missing: MissingEvents | None = None
+    asks: Asked | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRun:
     """One table in one run, for people: what was asked, what happened. In its JSON the fields of the groups stand beside the others.
 
@@ -120,17 +147,14 @@ class TableRun:
         timing: When the run worked on the table.
         result: What it read and wrote.
         messages: What it says to people.
-        told_before: Delta version up to which the asset events of earlier runs have told of the table, None if of nothing.
-        silent: No asset event tells of its commit: it only read rows again, and whoever asked for it wanted that; or Airflow has dropped
-            the event, because the task failed.
-        missing: What the table's archive misses, as the alert says; None if nothing is missing.
+        events: What asset events tell of the table.
+        waits_for: What the table waits for after the run.
         cost: What the plan estimated the run to cost; None for runs that had nothing to do, and of earlier versions.
         max_lag: How far the table may be behind, by the pipeline file that the run knew; None without a limit.
-        asks: What a person may decide so that the table goes on, None if it does not wait for that.
         wrong_request: It failed because somebody asked for what cannot be done; that says nothing of the table.
     """
 
-    JSON_INLINE: ClassVar[tuple[str, ...]] = ("timing", "result", "messages")
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("timing", "result", "messages", "events", "waits_for")
     pipeline: str
     table: TableName
     run_id: str
@@ -140,12 +164,10 @@ class TableRun:
     timing: RunTiming
     result: RunResult = RunResult()
     messages: RunMessages = RunMessages()
-    told_before: int | None = None
-    silent: bool = False
-    missing: MissingEvents | None = None
+    events: AssetEvents = AssetEvents()
+    waits_for: Waiting = Waiting()
     cost: RunCost | None = None
     max_lag: timedelta | None = None
-    asks: Asked | None = None
     wrong_request: bool = False
 
     @property
@@ -174,7 +196,7 @@ class TableRun:
     @property
     def waits_for_somebody(self) -> bool:
         """True if the table has come through up to a gap in its archive, and goes on only when somebody has acted."""
-        return self.missing is not None and not self.missing.healing
+        return self.waits_for.missing is not None and not self.waits_for.missing.healing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ def _question(context: Context, request: RunRequest, config: TableConfig) -> App
     """Returns what a table's line in a run asks for, newer than all that the run has asked of it; None if it asks nothing."""
     store, settings = context.store, context.pipeline.airflow.approve
     line = store.table_run(config.pipeline, config.table, request.run_id)
-    if line is None or line.asks is None or line.asks.decision not in settings.decisions or not _waits(line):
+    if line is None or line.waits_for.asks is None or line.waits_for.asks.decision not in settings.decisions or not _waits(line):
         return None
     now, before = store.now(), question_of(store, config.pipeline, config.table, request.run_id)
     asked_at = now if before is None else max(now, before.asked_at + timedelta(microseconds=1))
@@ -95,7 +95,7 @@ def _question(context: Context, request: RunRequest, config: TableConfig) -> App
         pipeline=config.pipeline,
         table=config.table,
         run_id=request.run_id,
-        asked=line.asks,
+        asked=line.waits_for.asks,
         text=_text(line),
         asked_at=asked_at,
         expires_at=now + settings.timeout,
@@ -148,7 +148,11 @@ def refusal_of(context: Context, request: RunRequest, line: TableRun) -> Approva
         context, request: The run. One that somebody has asked for asks again.
         line: The table's line of the run.
     """
-    return None if line.asks is None or not _waits(line) else _refused_before(context, request, line.table, line.asks, _text(line))
+    return (
+        None
+        if line.waits_for.asks is None or not _waits(line)
+        else _refused_before(context, request, line.table, line.waits_for.asks, _text(line))
+    )
 
 
 def refused_text(refused: ApprovalRecord) -> str:

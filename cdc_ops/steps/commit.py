@@ -21,7 +21,7 @@ from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, StaleSta
 from cdc_ops.lake.staging.manifests import expire
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
+from cdc_ops.state.table_run import AssetEvents, RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.steps.archive.gaps import with_missing_events
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.recover import catch_up, follow_lake, settle_unchanged
@@ -120,8 +120,8 @@ def _settle(
         timing=replace(opened.timing, finished_at=store.now()),
         result=_reached(context, config, replace(opened.result, counts=counts)),
         messages=_messages(opened.messages, counts, problem, note=note, equal=nothing),
-        told_before=told,
-        asks=asked_by(problem),
+        events=replace(opened.events, told_before=told),
+        waits_for=replace(opened.waits_for, asks=asked_by(problem)),
         wrong_request=problem is not None and request.is_wrong_by(problem),
     )
     run = with_late_rows(run, config, frozen, reported)
@@ -184,7 +184,7 @@ def _opened_run(context: Context, request: RunRequest, config: TableConfig, froz
         kind=frozen[0].kind if frozen else OperationKind.INCREMENT,
         status=TableRunStatus.PLANNED,
         timing=RunTiming(started_at=context.store.now()),
-        silent=is_silent(request, frozen),
+        events=AssetEvents(silent=is_silent(request, frozen)),
         max_lag=config.settings.load.max_lag or None,
     )
 

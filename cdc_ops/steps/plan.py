@@ -37,7 +37,7 @@ from cdc_ops.lake.staging.manifests import find_landed, is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.state.base import StateReader
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
+from cdc_ops.state.table_run import AssetEvents, RunMessages, RunResult, RunTiming, TableRun, TableRunStatus, Waiting
 from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_hashes
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.cost import check_table_cost, plan_cost
@@ -363,8 +363,8 @@ def line_of_plan(request: RunRequest, plan: TablePlan, warnings: tuple[str, ...]
             schema_changes=plan.schema_changes,
             held_by=plan.new.bound.held_by if plan.new.bound else "",
         ),
-        silent=is_silent(request, plan.operations),
-        missing=plan.new.missing_events,
+        events=AssetEvents(silent=is_silent(request, plan.operations)),
+        waits_for=Waiting(missing=plan.new.missing_events),
         cost=plan.cost.all if plan.cost else None,
         max_lag=plan.config.settings.load.max_lag or None,
     )

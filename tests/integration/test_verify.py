@@ -137,7 +137,7 @@ def test_a_repair_deletes_no_more_than_a_reconcile_may_and_says_what_is_left(wor
     assert len(world.lake("orders", "id")) == ROWS
     assert world.wrong() == [AlertKind.DELETES, AlertKind.VERIFICATION], "the failure of the run is said once"
     with open_reader(world.ledger) as reader:
-        [asked] = [run.asks for run in reader.history("shop", world.name("orders")) if run.asks]
+        [asked] = [run.waits_for.asks for run in reader.history("shop", world.name("orders")) if run.waits_for.asks]
     assert (asked.deletes, bool(asked.keys)) == (ROWS - 2000, True)
     world.run()
     assert world.wrong() == [AlertKind.DELETES, AlertKind.VERIFICATION], "an increment compares nothing"

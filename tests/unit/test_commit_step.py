@@ -231,10 +231,10 @@ def test_a_silent_run_stays_silent_when_its_commit_is_tried_again(shop: Shop) ->
     rival = shop.store.acquire(PIPELINE, TABLE, "rival", ttl=timedelta(minutes=5), live=True)
     _, [failure] = commit_group(shop.context, silent, (shop.config,), None)
     [failed] = shop.store.history(PIPELINE, TABLE)
-    assert (failure.error.retryable, failed.status, failed.silent) == (True, TableRunStatus.FAILED, True)
+    assert (failure.error.retryable, failed.status, failed.events.silent) == (True, TableRunStatus.FAILED, True)
     shop.store.release(rival)
     [settled], _ = commit_group(shop.context, silent, (shop.config,), None)
-    assert (settled.status, settled.silent) == (TableRunStatus.COMMITTED, True)
+    assert (settled.status, settled.events.silent) == (TableRunStatus.COMMITTED, True)
 
 
 @pytest.mark.parametrize(("kind", "is_silent"), [(OperationKind.BACKFILL, True), (OperationKind.INCREMENT, False)])
@@ -246,7 +246,7 @@ def test_a_silent_run_of_which_the_ledger_has_lost_the_line_is_silent_about_what
     shop.store.refreeze(lease, (with_fields(shop.operation, kind=kind),))
     shop.commit_in_lake()
     [settled], _ = commit_group(shop.context, silent, (shop.config,), None)
-    assert (settled.status, settled.silent) == (TableRunStatus.COMMITTED, is_silent)
+    assert (settled.status, settled.events.silent) == (TableRunStatus.COMMITTED, is_silent)
 
 
 @pytest.mark.parametrize(("mode", "left"), [(ApplyMode.OVERWRITE, 0), (ApplyMode.MERGE, 1)])

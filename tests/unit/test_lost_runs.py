@@ -63,7 +63,7 @@ def test_a_run_ends_the_lines_of_tables_that_its_killed_tasks_have_left(store: S
     assert "ended without a result for shop.orders" in found[ORDERS].what
     assert "tables.commit_0" in found[ORDERS].why
     [line] = store.history("shop", ORDERS, limit=1)
-    assert (line.run_id, line.silent, line.messages.alert, line.timing.started_at) == (
+    assert (line.run_id, line.events.silent, line.messages.alert, line.timing.started_at) == (
         "r2",
         True,
         "look at this",

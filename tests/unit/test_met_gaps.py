@@ -64,7 +64,7 @@ def test_a_gap_that_closes_leaves_the_list_with_the_run_that_reads_the_missing_f
     world.run()
     world.archive(2, "{}\n{}\n")
     run = world.run()
-    assert (run.messages.alert, run.missing, gaps_of(world)) == ("", None, ())
+    assert (run.messages.alert, run.waits_for.missing, gaps_of(world)) == ("", None, ())
     assert exit_code_after(run) == 0
 
 

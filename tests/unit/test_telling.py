@@ -71,7 +71,7 @@ def test_what_a_silent_run_has_committed_is_told_after_any_number_of_idle_runs(t
             store.record(run)
     world.archive(2)
     assert silent.result.delta_version != first.result.delta_version
-    assert world.run().told_before == first.result.delta_version
+    assert world.run().events.told_before == first.result.delta_version
 
 
 def test_a_silent_run_that_finishes_an_increment_of_another_run_is_told(tmp_path: Path) -> None:
@@ -81,12 +81,12 @@ def test_a_silent_run_that_finishes_an_increment_of_another_run_is_told(tmp_path
     request = RunRequest(run_id="b", trigger="backfill", holder="b", kind=RunKind.BACKFILL, silent=True)
     timing = OWN.timing
     assert plan.operations
-    assert line_of_plan(request, plan, (), timing).silent is False
+    assert line_of_plan(request, plan, (), timing).events.silent is False
     again = tuple(replace(operation, kind=OperationKind.BACKFILL) for operation in plan.operations)
     only_again = replace(plan, unfinished=(), new=replace(plan.new, operations=again))
-    assert line_of_plan(request, only_again, (), timing).silent is True
-    assert line_of_plan(replace(request, silent=False), only_again, (), timing).silent is False
-    assert line_of_plan(request, replace(only_again, unfinished=plan.operations), (), timing).silent is False
+    assert line_of_plan(request, only_again, (), timing).events.silent is True
+    assert line_of_plan(replace(request, silent=False), only_again, (), timing).events.silent is False
+    assert line_of_plan(request, replace(only_again, unfinished=plan.operations), (), timing).events.silent is False
 
 
 def test_a_commit_step_that_is_tried_again_tells_the_same() -> None:

@@ -13,7 +13,7 @@ from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.table_run import TableRun
+from cdc_ops.state.table_run import TableRun, Waiting
 from cdc_ops.steps.context import Context
 
 
@@ -54,10 +54,11 @@ def with_missing_events(run: TableRun, context: Context, config: TableConfig, sp
     healing = can_heal(context.pipeline.archive, store.table_state(config.pipeline, config.table), specs[-1].apply.stored_as)
     missing = MissingEvents(gaps=gaps, healing=healing) if gaps else None
     alert = run.messages.alert
-    planned = alert.replace(run.missing.alert(name), "").strip("; ") if run.missing else alert
+    planned = alert.replace(run.waits_for.missing.alert(name), "").strip("; ") if run.waits_for.missing else alert
     alerts = (planned, missing.alert(name) if missing else "")
-    asked = asked_for(gaps) if missing and not healing else run.asks
-    return replace(run, missing=missing, asks=asked, messages=replace(run.messages, alert="; ".join(filter(None, alerts))))
+    asked = asked_for(gaps) if missing and not healing else run.waits_for.asks
+    messages = replace(run.messages, alert="; ".join(filter(None, alerts)))
+    return replace(run, waits_for=Waiting(missing=missing, asks=asked), messages=messages)
 
 
 def _is_behind(gap: Gap, watermark: ArchiveWatermark) -> bool:

@@ -28,8 +28,8 @@ def last_announced_version(lines: Sequence[TableRun], run_id: str) -> int | None
     if last is None:  # the ledger keeps the last line that committed: there was none, although a lost commit step may have left rows
         return None
     # No event goes out for a run that failed, not even if it has committed something, for the command line's, and for silent ones.
-    told = last.run_id != run_id and last.status is TableRunStatus.COMMITTED and last.trigger != "cli" and not last.silent
-    return last.result.delta_version if told else last.told_before
+    told = last.run_id != run_id and last.status is TableRunStatus.COMMITTED and last.trigger != "cli" and not last.events.silent
+    return last.result.delta_version if told else last.events.told_before
 
 
 def warned_before(reader: StateReader, pipeline: str, table: TableName, run_id: str) -> tuple[str, ...]:

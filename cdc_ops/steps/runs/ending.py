@@ -22,8 +22,8 @@ def take_back_events(store: StateStore, runs: Iterable[TableRun]) -> None:
         runs: Lines of tables whose commit task has failed.
     """
     for run in runs:
-        if run.status is TableRunStatus.COMMITTED and not run.silent:
-            store.record(replace(run, silent=True))
+        if run.status is TableRunStatus.COMMITTED and not run.events.silent:
+            store.record(replace(run, events=replace(run.events, silent=True)))
 
 
 def end_unfinished(

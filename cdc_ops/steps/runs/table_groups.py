@@ -19,7 +19,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LeaseHeldError, LedgerUnavailableError
 from cdc_ops.sources.base import Source
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
+from cdc_ops.state.table_run import AssetEvents, RunMessages, RunResult, RunTiming, TableRun, TableRunStatus, Waiting
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table
@@ -232,11 +232,10 @@ def record_failure(context: Context, request: RunRequest, config: TableConfig, e
             alert=opened.messages.alert if opened else "",
             warnings=still_told(context.store, config.pipeline, config.table, request.run_id),
         ),
-        silent=opened.silent if opened else request.silent,  # a step that is tried again goes by this line
-        missing=opened.missing if opened else None,
+        events=AssetEvents(silent=opened.events.silent if opened else request.silent),  # a step that is tried again goes by this line
+        waits_for=Waiting(missing=opened.waits_for.missing if opened else None, asks=asked_by(error)),
         cost=opened.cost if opened else None,
         max_lag=config.settings.load.max_lag or None,
-        asks=asked_by(error),
         wrong_request=request.is_wrong_by(error),
     )
     context.store.record(line)
