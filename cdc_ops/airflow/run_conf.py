@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Final, NoReturn
 
 from cdc_ops.core.instants import parse_instant
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest, ledger_run_id
+from cdc_ops.core.operation.run_request import Accepts, ResyncMode, RunKind, RunRequest, ledger_run_id
 from cdc_ops.core.pipeline.airflow_settings import Downstream
 from cdc_ops.core.reconcile.diff import parse_accepted
 from cdc_ops.core.text import did_you_mean, split_list, unquoted
@@ -85,10 +85,12 @@ def run_request(dag_run: DagRunFacts) -> RunRequest:
         until=until,
         keys=_keys(dag_run.conf),
         columns=_names(dag_run.conf, "columns", "Give a list of column names."),
-        accept_cost=_flag(dag_run.conf, "accept_cost"),
-        accept_server=_flag(dag_run.conf, "accept_server"),
-        accept_gaps=_names(dag_run.conf, "accept_gaps", "Give a list of names of gaps, as the table's page shows them."),
-        why=_text(dag_run.conf, "why"),
+        accepts=Accepts(
+            cost=_flag(dag_run.conf, "accept_cost"),
+            server=_flag(dag_run.conf, "accept_server"),
+            gaps=_names(dag_run.conf, "accept_gaps", "Give a list of names of gaps, as the table's page shows them."),
+            why=_text(dag_run.conf, "why"),
+        ),
         dry_run=_flag(dag_run.conf, "dry_run"),
         silent=_is_silent(dag_run, _kind(dag_run, mode)),
     ).checked()
@@ -129,12 +131,14 @@ def _reconcile(dag_run: DagRunFacts) -> RunRequest:
         until=_instant(dag_run.conf, "until"),
         keys=_keys(dag_run.conf),
         columns=_names(dag_run.conf, "columns", "Give a list of column names."),
-        accept_deletes=number,
-        accept_delete_ratio=ratio,
-        accept_cost=_flag(dag_run.conf, "accept_cost"),
-        accept_server=_flag(dag_run.conf, "accept_server"),
-        accept_gaps=_names(dag_run.conf, "accept_gaps", "Remove it: a reconcile has nothing to do with gaps."),
-        why=_text(dag_run.conf, "why"),
+        accepts=Accepts(
+            deletes=number,
+            delete_ratio=ratio,
+            cost=_flag(dag_run.conf, "accept_cost"),
+            server=_flag(dag_run.conf, "accept_server"),
+            gaps=_names(dag_run.conf, "accept_gaps", "Remove it: a reconcile has nothing to do with gaps."),
+            why=_text(dag_run.conf, "why"),
+        ),
         dry_run=_flag(dag_run.conf, "dry_run"),
     ).checked()
 

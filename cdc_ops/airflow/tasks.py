@@ -137,7 +137,7 @@ def _discover(pipeline: Pipeline, context: Any) -> list[list[str]]:
         if not request.dry_run:
             note_pipeline_file(here.context.store, here.context.pipeline, request.run_id)
             for gap in accept_gaps(here.context.store, pipeline.name, request, triggered_by(context)):
-                log.info("%s: the events of %s are given up: %s", gap.table, gap.gap, request.why)
+                log.info("%s: the events of %s are given up: %s", gap.table, gap.gap, request.accepts.why)
         preflight(pipeline)
         if request.dry_run:
             _tell_dry_run(here, source, found.tables)

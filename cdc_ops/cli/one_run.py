@@ -50,7 +50,7 @@ def run_one(pipeline: "Pipeline", request: RunRequest, *, as_json: bool, quiet: 
             _note(pipeline, request, error)
         if not accepted:
             raise
-    return run_one(pipeline, replace(request, accept_cost=True), as_json=as_json, quiet=quiet)
+    return run_one(pipeline, replace(request, accepts=replace(request.accepts, cost=True)), as_json=as_json, quiet=quiet)
 
 
 def _answer(error: CdcError) -> bool | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision, answer_text, asked_by, is_same_question
 from cdc_ops.core.archive.completeness import GapRecord
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.run_request import Accepts, AskedComparison, ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, RequestError
@@ -215,7 +215,9 @@ def accept_gaps(store: StateStore, pipeline: str, request: RunRequest, who: str)
     """
     tables = tuple(map(TableName.parse, request.tables))
     return tuple(
-        record for gap in request.accept_gaps for record in store.accept_gap(pipeline, gap, who=who or "?", why=request.why, tables=tables)
+        record
+        for gap in request.accepts.gaps
+        for record in store.accept_gap(pipeline, gap, who=who or "?", why=request.accepts.why, tables=tables)
     )
 
 
@@ -235,7 +237,7 @@ def approved_request(store: StateReader, request: RunRequest, config: TableConfi
     if record is None or record.approval is None:
         return request
     if record.asked.decision is not Decision.COLUMNS:
-        return replace(request, approval=record.approval)
+        return replace(request, accepts=replace(request.accepts, approval=record.approval))
     return replace(
         request,
         kind=RunKind.RESYNC,
@@ -245,12 +247,6 @@ def approved_request(store: StateReader, request: RunRequest, config: TableConfi
         until=None,
         keys=(),
         columns=(),
-        strength=None,
-        accept_deletes=0,
-        accept_delete_ratio=0.0,
-        accept_server=False,
-        accept_gaps=(),
-        why="",
-        scope=None,
-        approval=record.approval,
+        compare=AskedComparison(),
+        accepts=Accepts(cost=request.accepts.cost, approval=record.approval),
     ).checked()

@@ -52,7 +52,7 @@ def plan_cost(
     """
     if not unfinished and not new:
         return None
-    limits = () if request.accept_cost else (config.settings.load.max_cost, context.pipeline.runs.max_cost)
+    limits = () if request.accepts.cost else (config.settings.load.max_cost, context.pipeline.runs.max_cost)
     begun = _cost(context, source, config, new, limits) if new else None
     everything = _cost(context, source, config, unfinished + new, None) if unfinished or begun is None else begun
     return PlannedCost(all=everything, new=begun)
@@ -64,7 +64,7 @@ def check_table_cost(context: Context, request: RunRequest, config: TableConfig,
     Raises:
         CostRefusedError: it costs more, and nobody has accepted that; or more than what somebody has granted.
     """
-    refused = None if request.accept_cost else refused_table(context.pipeline, config, cost, request.granted_cost)
+    refused = None if request.accepts.cost else refused_table(context.pipeline, config, cost, request.accepts.granted_cost)
     if refused is not None:
         raise refused
 

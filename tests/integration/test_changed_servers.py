@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from cdc_ops.core.operation.reads import CompareRead
-from cdc_ops.core.operation.run_request import RunKind
+from cdc_ops.core.operation.run_request import Accepts, AskedComparison, RunKind
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.reconcile.diff import CompareLevel
@@ -55,7 +55,7 @@ def test_after_a_failover_increments_are_refused_until_all_rows_are_compared_or_
     with pytest.raises(SourceServerChangedError, match=r"it is server_id 2; it was server_id 1\."):
         planned(world)
     before = planned(world, RunKind.RECONCILE).state
-    keys = planned(world, RunKind.RECONCILE, strength=CompareLevel.KEYS)
+    keys = planned(world, RunKind.RECONCILE, compare=AskedComparison(strength=CompareLevel.KEYS))
     assert told(keys)
     commit(world, keys)
     with pytest.raises(SourceServerChangedError):
@@ -66,7 +66,7 @@ def test_after_a_failover_increments_are_refused_until_all_rows_are_compared_or_
     commit(world, compared)
     assert planned(world).operations, "increments go on from the new server"
     keep(world, before)
-    commit(world, planned(world, accept_server=True))
+    commit(world, planned(world, accepts=Accepts(server=True)))
     planned(world)
 
 
@@ -83,7 +83,7 @@ def test_what_is_compared_before_the_new_servers_clock_has_reached_the_watermark
     commit(world, compared)
     for accepted in (False, True):
         with pytest.raises(SourceServerChangedError):
-            planned(world, accept_server=accepted)
+            planned(world, accepts=Accepts(server=accepted))
 
 
 def origin(server: PostgresServer, login: str = "") -> str:

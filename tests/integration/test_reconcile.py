@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.core.operation.results import Outcome
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import Accepts, AskedComparison, ResyncMode, RunKind
 from cdc_ops.core.pipeline.receivers import AlertKind
+from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import DeletesRefusedError, JobLostError
 from cdc_ops.state.table_run import TableRunStatus
@@ -76,7 +77,7 @@ def equal(world: World, table: str = "orders") -> bool:
 
 def test_an_equal_table_ships_nothing_and_makes_no_commit(orders: World) -> None:
     before = orders.state("orders")
-    for parts in ({}, {"strength": "rows"}):
+    for parts in ({}, {"compare": AskedComparison(strength=CompareLevel.ROWS)}):
         [run] = assert_done(reconcile(orders, **parts)).runs
         assert (run.status, run.result.counts.read) == (TableRunStatus.IDLE, 0)
         assert "are equal" in run.messages.message
@@ -107,7 +108,7 @@ def test_deletes_changed_keys_and_lost_rows_are_found_by_reading_little(orders: 
 def test_a_change_that_the_cursor_did_not_see_is_found_by_comparing_rows(orders: World) -> None:
     orders.sql("UPDATE orders SET amount = 4, updated_at = '2020-01-01' WHERE id IN (5, 1005)")
     assert [run.result.counts.read for run in assert_done(reconcile(orders)).runs] == [0]
-    [run] = assert_done(reconcile(orders, strength="rows")).runs
+    [run] = assert_done(reconcile(orders, compare=AskedComparison(strength=CompareLevel.ROWS))).runs
     assert (run.result.counts.updated, run.result.counts.inserted, run.result.counts.deleted) == (2, 0, 0)
     assert equal(orders)
 
@@ -125,9 +126,9 @@ def test_more_deletes_than_are_allowed_stop_before_anything_is_written(orders: W
     assert orders.wrong() == [AlertKind.DELETES], "and end no alert"
     assert orders.data_commits("orders") == [1, 3]
     name = str(orders.name("orders"))
-    assert reconcile(orders, tables=(name,), accept_deletes=ROWS - 2).failures
-    assert reconcile(orders, tables=(name,), accept_delete_ratio=0.5).failures
-    assert_done(reconcile(orders, tables=(name,), accept_delete_ratio=1.0))
+    assert reconcile(orders, tables=(name,), accepts=Accepts(deletes=ROWS - 2)).failures
+    assert reconcile(orders, tables=(name,), accepts=Accepts(delete_ratio=0.5)).failures
+    assert_done(reconcile(orders, tables=(name,), accepts=Accepts(delete_ratio=1.0)))
     assert equal(orders)
     assert orders.wrong() == []
 

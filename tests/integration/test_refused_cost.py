@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operation.run_request import ResyncMode
+from cdc_ops.core.operation.run_request import Accepts, ResyncMode
 from cdc_ops.core.run_cost import CostBasis, MaxCost
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import CostRefusedError
@@ -51,7 +51,7 @@ def test_a_table_above_its_limit_is_refused_and_the_others_go_on_until_somebody_
     assert world.lake("tags", "id") == world.source("tags", "id")
     assert {run.table.name: run.status for run in report.runs} == {"orders": TableRunStatus.FAILED, "tags": TableRunStatus.COMMITTED}
 
-    accepted = world.run(accept_cost=True)
+    accepted = world.run(accepts=Accepts(cost=True))
     assert not accepted.failures
     assert world.lake("orders") == world.source("orders")
     (run,) = [run for run in accepted.runs if run.table == world.name("orders")]
@@ -79,7 +79,7 @@ def test_a_run_above_the_limit_of_all_tables_together_leaves_no_trace(world: Wor
     assert world.jobs == 0
     tags = (str(world.name("tags")),)
     assert not world.run(tables=tags).failures, "what is below the limit runs"
-    assert not world.run(accept_cost=True).failures
+    assert not world.run(accepts=Accepts(cost=True)).failures
     assert world.lake("orders") == world.source("orders")
     with pytest.raises(CostRefusedError, match="1 table"):
         world.resync(ResyncMode.FULL, tables=(str(world.name("orders")),))
@@ -89,7 +89,7 @@ def test_a_run_above_the_limit_of_all_tables_together_leaves_no_trace(world: Wor
 def test_work_that_a_run_has_frozen_is_finished_whatever_the_limit_says_by_then(world: World) -> None:
     context = world.context()
     source = context.connect(context.pipeline.source)
-    asked = request(accept_cost=True, tables=(str(world.name("orders")),))
+    asked = request(accepts=Accepts(cost=True), tables=(str(world.name("orders")),))
     try:
         from cdc_ops.steps.discovery import discover_all
 
@@ -118,7 +118,7 @@ def test_a_refused_table_that_has_come_back_is_told_of_when_its_cost_is_accepted
     world.configure(max_cost=MaxCost(rows=1))
     (failure,) = world.run(tables=tags).failures
     assert isinstance(failure.error, CostRefusedError)
-    accepted = world.run(tables=tags, accept_cost=True)
+    accepted = world.run(tables=tags, accepts=Accepts(cost=True))
     assert not accepted.failures
     assert any("at the source again" in text for text in accepted.warnings)
     assert world.lake("tags", "id") == world.source("tags", "id")

@@ -22,8 +22,9 @@ import pytest
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
-from cdc_ops.core.operation.run_request import RunKind
+from cdc_ops.core.operation.run_request import AskedComparison, RunKind
 from cdc_ops.core.pipeline.pipeline import Reader, TargetConfig
+from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.dev.object_store import LOGIN, ObjectStore
 from cdc_ops.dev.processes import wait_until
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
@@ -263,7 +264,7 @@ def test_increments_and_reconciles_make_the_lake_equal(orders: World, applicatio
     [one] = run(orders, application).runs
     assert (one.result.counts.inserted, one.result.counts.updated) == (7, 100)
     orders.sql("DELETE FROM orders WHERE id = 5", "UPDATE orders SET amount = 1, updated_at = updated_at WHERE id = 8")
-    [one] = run(orders, application, kind=RunKind.RECONCILE, strength="rows").runs
+    [one] = run(orders, application, kind=RunKind.RECONCILE, compare=AskedComparison(strength=CompareLevel.ROWS)).runs
     assert (one.result.counts.updated, one.result.counts.deleted) == (1, 1)
     assert_equal(orders, application, "orders", "id, customer, amount")
 

@@ -24,9 +24,10 @@ from pyspark.sql import SparkSession
 from cdc_ops.core import json_codec
 from cdc_ops.core.archive.file_names import Layout
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import AskedComparison, ResyncMode, RunKind
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.pipeline import Reader, SparkConfig
+from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.dev.connect_server import ConnectServer
 from cdc_ops.dev.processes import free_port
 from cdc_ops.dev.servers import MariaDBServer
@@ -120,7 +121,7 @@ def live_queries(world: World) -> list[list[tuple[str, int, int, int]]]:
     world.sql("UPDATE orders SET amount = 1 WHERE id < 10", "INSERT INTO order_lines (customer, amount) VALUES ('new', 1)")
     reports.append(run(world))
     world.sql("DELETE FROM orders WHERE id = 3", "UPDATE order_lines SET amount = 2, updated_at = updated_at WHERE id = 4")
-    reports.append(run(world, kind=RunKind.RECONCILE, strength="rows"))
+    reports.append(run(world, kind=RunKind.RECONCILE, compare=AskedComparison(strength=CompareLevel.ROWS)))
     return [counted(report) for report in reports]
 
 

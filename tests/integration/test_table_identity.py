@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import AskedComparison, ResyncMode, RunKind
 from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.reconcile.diff import CompareLevel
@@ -89,7 +89,7 @@ def test_another_table_under_the_name_is_refused_until_a_full_resync_or_a_compar
         planned(world)
     for kind, asked, settles in (
         (RunKind.RECONCILE, {}, False),  # by keys alone, which another table may share
-        (RunKind.RECONCILE, {"strength": CompareLevel.ROWS}, True),
+        (RunKind.RECONCILE, {"compare": AskedComparison(strength=CompareLevel.ROWS)}, True),
         (RunKind.RESYNC, {"mode": ResyncMode.FULL}, True),
     ):
         before = planned(world, RunKind.RECONCILE).state
@@ -113,5 +113,5 @@ def test_a_table_that_was_made_anew_or_rebuilt_is_told_until_all_of_its_rows_wer
     assert "rows below the watermark" in text
     commit(world, planned(world))
     assert told(planned(world)) == [text], "an increment settles nothing"
-    commit(world, planned(world, RunKind.RECONCILE, strength=CompareLevel.ROWS))
+    commit(world, planned(world, RunKind.RECONCILE, compare=AskedComparison(strength=CompareLevel.ROWS)))
     assert told(planned(world)) == []

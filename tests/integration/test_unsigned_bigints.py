@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 import cdc_ops
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import AskedComparison, ResyncMode, RunKind
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.paths import history_root
 from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError
@@ -108,12 +109,12 @@ def test_an_increment_widens_the_columns_of_its_values_and_no_others(small: Worl
     assert "widened" not in report.runs[0].messages.message  # that is no news any more
     assert same(small)
     assert verified(small, "items")
-    for strength in ("keys", "rows", "whole"):
-        [run] = done(small.run(kind=RunKind.RECONCILE, strength=strength)).runs
+    for strength in CompareLevel:
+        [run] = done(small.run(kind=RunKind.RECONCILE, compare=AskedComparison(strength=strength))).runs
         assert run.result.counts.inserted == run.result.counts.updated == run.result.counts.deleted == 0
     small.sql(f"DELETE FROM items WHERE id IN (1, {TOP})", f"UPDATE items SET big = {TOP}, updated_at = '2020-01-01' WHERE id = 2")
     assert not verified(small, "items")
-    [run] = done(small.run(kind=RunKind.RECONCILE, strength="rows")).runs
+    [run] = done(small.run(kind=RunKind.RECONCILE, compare=AskedComparison(strength=CompareLevel.ROWS))).runs
     assert (run.result.counts.updated, run.result.counts.deleted) == (1, 2)
     assert same(small)
     assert verified(small, "items")
@@ -169,7 +170,8 @@ def test_what_a_reconcile_a_backfill_and_a_resync_of_keys_find_widens_too(small:
     done(resync_keys(small, keys=((str(TOP),), (str(LARGEST),), (str(LARGEST + 1),))))
     assert types(small) == (WIDE, WIDE, WIDE)
     assert same(small)
-    done(small.run(kind=RunKind.RECONCILE, strength="rows"))  # the backfill left the cursor of its row as it was
+    by_rows = AskedComparison(strength=CompareLevel.ROWS)
+    done(small.run(kind=RunKind.RECONCILE, compare=by_rows))  # the backfill left the cursor of its row as it was
     assert verified(small, "items")
 
 
@@ -335,7 +337,7 @@ def test_versions_that_were_landed_narrow_are_merged_into_a_table_that_became_wi
         assert not world.execute(replace(job, step=Step.EXTRACT, operations=(second,))).tables[0].error
         return world.execute(replace(job, step=Step.MERGE))
 
-    done(world.run(kind=RunKind.RECONCILE, strength="rows", execute_with=in_turns))
+    done(world.run(kind=RunKind.RECONCILE, compare=AskedComparison(strength=CompareLevel.ROWS), execute_with=in_turns))
     assert types(world) == (NARROW, WIDE, NARROW)
     found = rows(world, "id, big, __END_AT IS NULL")
     assert sorted(found) == [(1, 1, True), (3, 1, False), (3, 2, True), (3, TOP, False)]

@@ -13,7 +13,7 @@ from cdc_ops.cli import app
 from cdc_ops.cli.commands.verify import TableVerifier
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import Accepts, AskedComparison, ResyncMode, RunKind
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.dev.servers import MariaDBServer
@@ -141,12 +141,16 @@ def test_a_repair_deletes_no_more_than_a_reconcile_may_and_says_what_is_left(wor
     assert (asked.deletes, bool(asked.keys)) == (ROWS - 2000, True)
     world.run()
     assert world.wrong() == [AlertKind.DELETES, AlertKind.VERIFICATION], "an increment compares nothing"
-    _done(world.run(kind=RunKind.RECONCILE, tables=(str(world.name("orders")),), accept_deletes=ROWS))
+    _done(world.run(kind=RunKind.RECONCILE, tables=(str(world.name("orders")),), accepts=Accepts(deletes=ROWS)))
     assert world.wrong() == [], "it was of keys, and so was what differed"
 
 
 @pytest.mark.parametrize(
-    "parts", [{"kind": RunKind.RECONCILE, "strength": CompareLevel.ROWS}, {"kind": RunKind.RESYNC, "mode": ResyncMode.FULL}]
+    "parts",
+    [
+        {"kind": RunKind.RECONCILE, "compare": AskedComparison(strength=CompareLevel.ROWS)},
+        {"kind": RunKind.RESYNC, "mode": ResyncMode.FULL},
+    ],
 )
 def test_a_difference_is_over_when_a_later_run_has_made_the_table_equal(world: World, parts: dict[str, Any]) -> None:
     world.sql("UPDATE orders SET amount = 4, updated_at = '2020-01-01' WHERE id IN (5, 1005)")

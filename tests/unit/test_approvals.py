@@ -14,7 +14,7 @@ from cdc_ops.cli import app
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, Asked, Decision, asked_by, asks, is_same_question
 from cdc_ops.core.archive.completeness import gap_error
 from cdc_ops.core.archive.watermarks import Gap
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.run_request import Accepts, AskedComparison, ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
@@ -153,10 +153,10 @@ def test_only_a_grant_of_its_own_run_reaches_the_second_try_of_a_table(context: 
     answer(store, items, ApprovalStatus.REFUSED, "ben")
     answer(store, quiet, ApprovalStatus.TIMED_OUT, "")
     granted = approved_request(store, request("r1"), config(ORDERS))
-    assert granted.approval is not None
-    assert (granted.approval.who, granted.approved_deletes, granted.accept_deletes) == ("ann", 70, 0)
+    assert granted.accepts.approval is not None
+    assert (granted.accepts.approval.who, granted.accepts.approved_deletes, granted.accepts.deletes) == ("ann", 70, 0)
     for run_id, table in (("r2", ORDERS), ("r1", ITEMS), ("r1", QUIET)):
-        assert approved_request(store, request(run_id), config(table)).approval is None
+        assert approved_request(store, request(run_id), config(table)).accepts.approval is None
 
 
 def test_a_change_of_columns_that_nobody_has_granted_starts_no_full_resync(context: Context, store: SqlStateStore) -> None:
@@ -274,7 +274,7 @@ def test_the_second_try_has_the_options_of_the_first_also_where_all_rows_are_rea
         until=noon + timedelta(hours=1),
         columns=("n",),
         tables=("shop.orders", "shop.quiet"),
-        accept_cost=True,
+        accepts=Accepts(cost=True),
         silent=True,
         dry_run=True,
     ).checked()
@@ -285,15 +285,18 @@ def test_the_second_try_has_the_options_of_the_first_also_where_all_rows_are_rea
     for question in ask(here, first, (config(ORDERS), config(QUIET))):
         answer(store, question, ApprovalStatus.GRANTED, "ann")
     second = approved_request(store, first, config(ORDERS))
-    assert replace(second, approval=None) == first
+    assert replace(second, accepts=replace(second.accepts, approval=None)) == first
     full = approved_request(store, first, config(QUIET))
     assert (full.kind, full.mode, full.since, full.until, full.columns) == (RunKind.RESYNC, ResyncMode.FULL, None, None, ())
-    kept = ("run_id", "trigger", "holder", "accept_cost", "silent", "dry_run")
+    kept = ("run_id", "trigger", "holder", "silent", "dry_run")
     assert [getattr(full, name) for name in kept] == [getattr(first, name) for name in kept]
-    accepting = replace(request("r1"), kind=RunKind.INCREMENT, accept_server=True).checked()
-    assert approved_request(store, accepting, config(ORDERS)).accept_server
-    assert not approved_request(store, accepting, config(QUIET)).accept_server, "a full resync settles which server it is"
-    reconcile = replace(request("r1"), strength=CompareLevel.ROWS, tables=("shop.quiet",), accept_deletes=5).checked()
+    assert full.accepts == replace(second.accepts, approval=full.accepts.approval)
+    accepting = replace(request("r1"), kind=RunKind.INCREMENT, accepts=Accepts(server=True)).checked()
+    assert approved_request(store, accepting, config(ORDERS)).accepts.server
+    assert not approved_request(store, accepting, config(QUIET)).accepts.server, "a full resync settles which server it is"
+    reconcile = replace(
+        request("r1"), compare=AskedComparison(strength=CompareLevel.ROWS), tables=("shop.quiet",), accepts=Accepts(deletes=5)
+    ).checked()
     assert approved_request(store, reconcile, config(QUIET)).mode is ResyncMode.FULL
 
 

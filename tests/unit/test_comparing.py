@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cdc_ops.core.operation.run_request import RunKind, RunRequest
+from cdc_ops.core.operation.run_request import Accepts, AskedComparison, RunKind, RunRequest
 from cdc_ops.core.reconcile.diff import CompareLevel, DeleteGuard, added, differing, parse_accepted
 from cdc_ops.core.reconcile.key_buckets import Buckets
 from cdc_ops.core.reconcile.row_text import spark_text
@@ -113,12 +113,12 @@ def test_a_bigint_is_summed_up_as_unsigned_only_while_the_source_declares_it_so(
 def test_a_reconcile_takes_no_range_and_accepts_deletes_of_one_table_only() -> None:
     def checked(kind: RunKind = RunKind.RECONCILE, tables: tuple[str, ...] = (), accept: int = 0, keys: bool = False) -> RunRequest:
         return RunRequest(
-            run_id="r", trigger="t", holder="h", kind=kind, tables=tables, accept_deletes=accept, keys=(("1",),) if keys else ()
+            run_id="r", trigger="t", holder="h", kind=kind, tables=tables, accepts=Accepts(deletes=accept), keys=(("1",),) if keys else ()
         ).checked()
 
-    assert checked(tables=("s.t",), accept=5).accept_deletes == 5
+    assert checked(tables=("s.t",), accept=5).accepts.deletes == 5
     for wrong in ({"accept": 5}, {"keys": True}, {"kind": RunKind.INCREMENT, "accept": 5}):
         with pytest.raises(RequestError):
             checked(**wrong)  # type: ignore[arg-type]
     with pytest.raises(RequestError):
-        RunRequest(run_id="r", trigger="t", holder="h", strength=CompareLevel.ROWS).checked()
+        RunRequest(run_id="r", trigger="t", holder="h", compare=AskedComparison(strength=CompareLevel.ROWS)).checked()

@@ -6,7 +6,6 @@ from typing import Final
 
 MOST: Final = 14
 LARGE: Final = {
-    "RunRequest": 21,
     "TableStats": 16,
     "Operation": 15,
 }

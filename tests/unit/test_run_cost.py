@@ -23,7 +23,7 @@ from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.planned_cost import CostEvidence, CostSample, planned_cost
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, WindowRead
 from cdc_ops.core.operation.results import Counts
-from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.run_request import Accepts, RunRequest
 from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
@@ -170,7 +170,7 @@ def context(store: SqlStateStore, max_cost: MaxCost = NO_LIMIT) -> Context:
 def priced(
     store: SqlStateStore, source: Asked, new: Operation, *, run: MaxCost = NO_LIMIT, table: MaxCost = NO_LIMIT, accepted: bool = False
 ) -> PlannedCost:
-    asked = replace(REQUEST, accept_cost=accepted)
+    asked = replace(REQUEST, accepts=Accepts(cost=accepted))
     found = plan_cost(context(store, run), cast(Any, source), asked, config(table), (), (new,))
     assert found is not None
     return found
@@ -276,7 +276,7 @@ def test_a_table_above_its_own_or_the_runs_limit_is_refused_unless_its_cost_is_a
         assert "Nothing was read" in caught.value.data
         assert "--accept-cost" in caught.value.next
         assert not caught.value.retryable
-        check_table_cost(here, replace(REQUEST, accept_cost=True), table, cost)
+        check_table_cost(here, replace(REQUEST, accepts=Accepts(cost=True)), table, cost)
     check_table_cost(context(store, MaxCost(rows=1_000)), REQUEST, config(MaxCost(rows=1_000)), cost)
 
 
@@ -317,7 +317,7 @@ def test_a_run_is_refused_for_all_its_tables_together(store: SqlStateStore, plan
 
 def test_without_a_limit_or_with_the_cost_accepted_nothing_is_planned_twice(store: SqlStateStore, plans: list[TableName]) -> None:
     check_run_cost(context(store), cast(Any, None), REQUEST, CONFIGS)
-    check_run_cost(context(store, MaxCost(rows=1)), cast(Any, None), replace(REQUEST, accept_cost=True), CONFIGS)
+    check_run_cost(context(store, MaxCost(rows=1)), cast(Any, None), replace(REQUEST, accepts=Accepts(cost=True)), CONFIGS)
     assert plans == []
 
 
@@ -338,8 +338,8 @@ def test_at_a_terminal_a_person_is_asked_and_elsewhere_the_run_is_refused(
     asked: list[str] = []
 
     def run_pipeline(context: Any, source: Any, request: RunRequest, execute: Any) -> str:
-        runs.append(request.accept_cost)
-        if not request.accept_cost:
+        runs.append(request.accepts.cost)
+        if not request.accepts.cost:
             raise CostRefusedError("too much", why="max_cost.rows is 1")
         return "report"
 

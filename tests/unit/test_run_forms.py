@@ -67,11 +67,11 @@ def test_what_a_form_sends_is_a_run_that_does_what_the_form_says() -> None:
         "Resync": (RunKind.RESYNC, ResyncMode.FULL, ("shop.orders",)),
         "Verify and repair": (RunKind.RECONCILE, None, ("shop.orders",)),
     }
-    assert (asked["Accept the gap"].accept_gaps, asked["Accept the gap"].why) == ((GAP.gap_id,), "expired")
+    assert (asked["Accept the gap"].accepts.gaps, asked["Accept the gap"].accepts.why) == ((GAP.gap_id,), "expired")
     for title in ("Resync", "Verify and repair"):
         switches = {switch.name: True for switch in found[title].switches}
         run = run_request(facts(found[title], **switches))
-        assert (set(switches), run.dry_run, run.accept_cost) == ({"dry_run", "accept_cost"}, True, True)
+        assert (set(switches), run.dry_run, run.accepts.cost) == ({"dry_run", "accept_cost"}, True, True)
     assert found["Verify only"].conf_text == ""
 
 
@@ -145,8 +145,8 @@ def test_a_run_accepts_the_gap_of_its_tables_alone_and_the_ledger_knows_who_has_
     [other] = store.archive_gaps("shop", items)
     assert other.status is GapStatus.OPEN
     with pytest.raises(RequestError, match="no open gap"):
-        accept_gaps(store, "shop", replace(request, accept_gaps=("other",)), "ann")
-    assert accept_gaps(store, "shop", replace(request, accept_gaps=()), "ann") == ()
+        accept_gaps(store, "shop", replace(request, accepts=replace(request.accepts, gaps=("other",))), "ann")
+    assert accept_gaps(store, "shop", replace(request, accepts=replace(request.accepts, gaps=())), "ann") == ()
 
 
 def test_the_page_shows_each_form_filled_in_and_changes_nothing_by_itself(tmp_path: Path) -> None:

@@ -184,10 +184,10 @@ def test_run_requests_need_no_airflow() -> None:
 
 def test_the_mode_reconcile_and_every_run_of_the_reconcile_dag_compare_by_checksums() -> None:
     asked = run_request(dag_run(mode="reconcile", tables=["shop.orders"], accept_deletes=7))
-    assert (asked.kind, asked.tables, asked.accept_deletes) == (RunKind.RECONCILE, ("shop.orders",), 7)
+    assert (asked.kind, asked.tables, asked.accepts.deletes) == (RunKind.RECONCILE, ("shop.orders",), 7)
     for written, number, ratio in (("7", 7, 0.0), ("30%", 0, 0.3), ("", 0, 0.0)):
         asked = run_request(dag_run(mode="reconcile", tables=["shop.orders"], accept_deletes=written))
-        assert (asked.accept_deletes, asked.accept_delete_ratio) == (number, ratio)
+        assert (asked.accepts.deletes, asked.accepts.delete_ratio) == (number, ratio)
     for run_type in (*RUN_TYPES, "backfill"):
         own = DagRunFacts(dag_id="cdc_shop_reconcile", run_id="r", run_type=run_type, conf={}, interval=HOUR, reconcile=True)
         assert (run_request(own).kind, run_request(own).since) == (RunKind.RECONCILE, None)
@@ -211,8 +211,8 @@ def test_a_reconcile_that_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> N
 
 
 def test_the_trigger_form_accepts_another_server_for_an_increment_and_for_nothing_else() -> None:
-    assert not run_request(dag_run(tables=["shop.orders"])).accept_server
-    assert run_request(dag_run(tables=["shop.orders"], accept_server=True)).accept_server
+    assert not run_request(dag_run(tables=["shop.orders"])).accepts.server
+    assert run_request(dag_run(tables=["shop.orders"], accept_server=True)).accepts.server
     for mode in ("full", "reconcile"):
         with pytest.raises(RequestError, match="Only an increment"):
             run_request(dag_run(mode=mode, accept_server=True))
@@ -220,8 +220,8 @@ def test_the_trigger_form_accepts_another_server_for_an_increment_and_for_nothin
 
 @pytest.mark.parametrize("conf", [{}, {"mode": "full"}, {"mode": "reconcile"}])
 def test_the_trigger_form_accepts_a_cost_for_one_run(conf: dict[str, Any]) -> None:
-    assert not run_request(dag_run(**conf)).accept_cost
-    assert run_request(dag_run(**conf, accept_cost=True)).accept_cost
-    assert run_request(dag_run("backfill", HOUR, accept_cost=True)).accept_cost
+    assert not run_request(dag_run(**conf)).accepts.cost
+    assert run_request(dag_run(**conf, accept_cost=True)).accepts.cost
+    assert run_request(dag_run("backfill", HOUR, accept_cost=True)).accepts.cost
     with pytest.raises(RequestError, match="neither true nor false"):
         run_request(dag_run(**conf, accept_cost="yes"))

@@ -10,7 +10,7 @@ from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead, KeysRead, Read
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.run_request import Accepts, ResyncMode, RunKind, RunRequest
 from cdc_ops.core.operation.table_progress import SnapshotProgress, TableProgress
 from cdc_ops.core.operation.table_state import TableState, adopted, committed, projected, rebuilt, unchanged
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
@@ -202,7 +202,7 @@ def met(bound: int, *, accepted: bool = False, progress: TableProgress | None = 
     wanted = order()
     table = replace(wanted.source_table, identity=server("b"))
     state = replace(wanted.state, identity=server("a"), progress=progress or wanted.state.progress)
-    run = replace(wanted.run, kind=RunKind.INCREMENT, accept_server=accepted)
+    run = replace(wanted.run, kind=RunKind.INCREMENT, accepts=Accepts(server=accepted))
     return check_identity(cast(Any, Answering(bound)), table, state, run)
 
 
@@ -230,7 +230,7 @@ def test_a_comparison_settles_nothing_before_the_new_server_has_reached_the_wate
 
 def test_only_increments_take_a_server_for_granted() -> None:
     with pytest.raises(RequestError, match="Only an increment"):
-        replace(order().run, kind=RunKind.RECONCILE, accept_server=True).checked()
+        replace(order().run, kind=RunKind.RECONCILE, accepts=Accepts(server=True)).checked()
 
 
 def test_a_table_that_has_nothing_new_records_its_server_all_the_same() -> None:

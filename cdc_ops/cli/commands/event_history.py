@@ -13,7 +13,7 @@ from cdc_ops.cli.pipeline_names import OfTable, One, Table, Tables, one_name, pi
 from cdc_ops.cli.session import LocalSpark, new_request
 from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.core.instants import parse_instant
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import Accepts, ResyncMode, RunKind
 
 
 @app.command("as-of")
@@ -63,5 +63,7 @@ def replay(
     """Rebuild tables from their event history, or apply its events again from a point in time. The watermark does not move."""
     with guarded(as_json):
         instant = parse_instant(since, "since") if since else None
-        request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.REPLAY, tables=tuple(table or ()), since=instant, accept_cost=True)
+        request = new_request(
+            kind=RunKind.RESYNC, mode=ResyncMode.REPLAY, tables=tuple(table or ()), since=instant, accepts=Accepts(cost=True)
+        )
         run_all(folder, [one_name(folder, pipeline)], request, as_json, quiet)

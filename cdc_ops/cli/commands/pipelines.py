@@ -19,7 +19,7 @@ from cdc_ops.cli.session import chosen_pipelines, new_request, opened
 from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
 from cdc_ops.core import json_codec
 from cdc_ops.core.instants import parse_instant
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
+from cdc_ops.core.operation.run_request import Accepts, AskedComparison, ResyncMode, RunKind, RunRequest
 from cdc_ops.core.reconcile.diff import CompareLevel, parse_accepted
 from cdc_ops.core.text import split_list
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LakeError, RequestError, SourceError, StateError
@@ -212,7 +212,7 @@ def run(  # noqa: PLR0913, PLR0917  a command line has as many parameters as it 
             return
         if into:
             raise RequestError("--into is the folder of a trial.", data="Nothing was read.", next="Add --limit 100, or remove --into.")
-        run_all(folder, names, new_request(tables=tables, accept_cost=accept_cost, accept_server=accept_server), as_json, quiet)
+        run_all(folder, names, new_request(tables=tables, accepts=Accepts(cost=accept_cost, server=accept_server)), as_json, quiet)
 
 
 def _try(trial: Trial, as_json: bool) -> None:
@@ -253,7 +253,7 @@ def backfill(  # noqa: PLR0913, PLR0917  a command line has as many parameters a
             since=parse_instant(since, "since") if since else None,
             until=parse_instant(until, "until") if until else None,
             columns=tuple(filter(None, split_list(columns))),
-            accept_cost=accept_cost,
+            accepts=Accepts(cost=accept_cost),
         )
         run_all(folder, [one_name(folder, pipeline)], request, as_json, quiet)
 
@@ -292,7 +292,7 @@ def resync(  # noqa: PLR0913, PLR0917  a command line has as many parameters as 
             since=parse_instant(since, "since") if since else None,
             until=parse_instant(until, "until") if until else None,
             keys=tuple(map(split_list, key or ())),
-            accept_cost=accept_cost,
+            accepts=Accepts(cost=accept_cost),
         )
         run_all(folder, [one_name(folder, pipeline)], request, as_json, quiet)
 
@@ -324,10 +324,8 @@ def reconcile(  # noqa: PLR0913, PLR0917  a command line has as many parameters 
         request = new_request(
             kind=RunKind.RECONCILE,
             tables=tuple(table or ()),
-            strength=CompareLevel.ROWS if rows else None,
-            accept_deletes=number,
-            accept_delete_ratio=ratio,
-            accept_cost=accept_cost,
+            compare=AskedComparison(strength=CompareLevel.ROWS if rows else None),
+            accepts=Accepts(deletes=number, delete_ratio=ratio, cost=accept_cost),
         )
         run_all(folder, pipeline or [], request, as_json, quiet)
 

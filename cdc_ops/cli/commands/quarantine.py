@@ -12,7 +12,7 @@ from cdc_ops.cli.output import render
 from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.pipeline_names import Names, One, Tables, one_name, pipeline_argument, tables_option
 from cdc_ops.cli.session import chosen_pipelines, new_request
-from cdc_ops.core.operation.run_request import ResyncMode, RunKind
+from cdc_ops.core.operation.run_request import Accepts, ResyncMode, RunKind
 from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def replay(
                 data="Nothing was read or written.",
                 next="Nothing to do. 'cdc-ops quarantine list' shows the records of all pipelines.",
             )
-        request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names, accept_cost=True)
+        request = new_request(kind=RunKind.RESYNC, mode=ResyncMode.QUARANTINE, tables=names, accepts=Accepts(cost=True))
         run_all(folder, [chosen.name], request, as_json, quiet)
 
 

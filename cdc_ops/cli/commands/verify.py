@@ -19,7 +19,7 @@ from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.cli.pipeline_names import Names, Tables, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.run_request import RunKind, RunRequest
+from cdc_ops.core.operation.run_request import Accepts, AskedComparison, RunKind, RunRequest
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.errors import CdcError, RequestError, from_payload
@@ -160,7 +160,12 @@ class TableVerifier:
 
         known_scope = None if scope.is_whole or len(scope.members) > _LONGEST_SCOPE else scope
         tables = (str(config.table),)
-        request = new_request(kind=RunKind.RECONCILE, tables=tables, strength=CompareLevel.ROWS, scope=known_scope, accept_cost=True)
+        request = new_request(
+            kind=RunKind.RECONCILE,
+            tables=tables,
+            compare=AskedComparison(strength=CompareLevel.ROWS, scope=known_scope),
+            accepts=Accepts(cost=True),
+        )
         report = run_pipeline(self.context, self.source, request, self.spark.execute)
         left = verify_part(self.spark.session(), self.source, self._question(config)[0], scope)
         return {"equal": left.equal, "run": render.report_data(report), "left": json_codec.to_data(left)}

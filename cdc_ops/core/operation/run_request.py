@@ -80,6 +80,62 @@ class ResyncMode(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedComparison:
+    """What a reconcile compares.
+
+    Args:
+        strength: How thoroughly; None = the keys of tables with a cursor, all columns of the others.
+        scope: The part of its one table that a verification found to differ; None = whole tables.
+    """
+
+    strength: CompareLevel | None = None
+    scope: BucketSelection | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepts:
+    """What a run may do although a guard would refuse it.
+
+    Args:
+        deletes: Deletes that a reconcile of one table may bring, whatever the table's limits; 0 = its limits hold.
+        delete_ratio: The same as a share of the table's rows.
+        cost: It may cost more than `max_cost`.
+        server: Tables go on under the watermark of another server than the one that answers now.
+        gaps: Gaps of archives, by their names, whose events are given up: the tables go on behind them.
+        why: Why that is acceptable; the ledger keeps it.
+        approval: What somebody has granted to the run's one table, after a guard had refused it.
+    """
+
+    deletes: int = 0
+    delete_ratio: float = 0.0
+    cost: bool = False
+    server: bool = False
+    gaps: tuple[str, ...] = ()
+    why: str = ""
+    approval: Approval | None = None
+
+    @property
+    def more_deletes(self) -> bool:
+        """True if the run may bring more deletes than the table's limits allow."""
+        return bool(self.deletes or self.delete_ratio)
+
+    @property
+    def approved_deletes(self) -> int:
+        """Deletes that somebody has granted to the run's one table, 0 if none."""
+        return self.approval.asked.deletes if self.approval and self.approval.asked.decision is Decision.DELETES else 0
+
+    @property
+    def approved_rows(self) -> int:
+        """Rows that the table had when these deletes were granted."""
+        return self.approval.asked.rows if self.approval else 0
+
+    @property
+    def granted_cost(self) -> RunCost | None:
+        """The estimate that somebody has granted to the run's one table, None if none."""
+        return self.approval.asked.cost if self.approval else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """What one run has to do.
 
@@ -93,17 +149,10 @@ class RunRequest:
         since, until: Half-open range [since, until) of aware instants for backfills and range resyncs.
         keys: Key values as text, one tuple per row, in the order of the table's keys, for resync by keys.
         columns: For a backfill: read these columns only, and set them in the rows that the lake has; all rows if there is no range.
-        strength: What a reconcile compares; None = the keys of tables with a cursor, all columns of the others.
-        accept_deletes: Deletes that a reconcile of one table may bring, whatever the table's limits; 0 = its limits hold.
-        accept_delete_ratio: The same as a share of the table's rows.
-        scope: For a reconcile of one table: the part of it that a verification found to differ; None = it compares the whole table.
-        accept_cost: It may cost more than `max_cost`.
-        accept_server: Tables go on under the watermark of another server than the one that answers now.
-        accept_gaps: Gaps of archives, by their names, whose events are given up: the tables go on behind them.
-        why: Why that is acceptable; the ledger keeps it.
+        compare: What a reconcile compares.
+        accepts: What the run may do although a guard would refuse it.
         silent: The DAGs behind the tables are not told of it; only of backfills and resyncs.
         dry_run: Only say what would be done.
-        approval: What somebody has granted to this run's one table, after a guard had refused it.
     """
 
     run_id: str
@@ -116,37 +165,10 @@ class RunRequest:
     until: datetime | None = None
     keys: tuple[tuple[str, ...], ...] = ()
     columns: tuple[str, ...] = ()
-    strength: CompareLevel | None = None
-    accept_deletes: int = 0
-    accept_delete_ratio: float = 0.0
-    scope: BucketSelection | None = None
-    accept_cost: bool = False
-    accept_server: bool = False
-    accept_gaps: tuple[str, ...] = ()
-    why: str = ""
+    compare: AskedComparison = AskedComparison()
+    accepts: Accepts = Accepts()
     silent: bool = False
     dry_run: bool = False
-    approval: Approval | None = None
-
-    @property
-    def accepts_deletes(self) -> bool:
-        """True if it may bring more deletes than the table's limits allow."""
-        return bool(self.accept_deletes or self.accept_delete_ratio)
-
-    @property
-    def approved_deletes(self) -> int:
-        """Deletes that somebody has granted to this run's one table, 0 if none."""
-        return self.approval.asked.deletes if self.approval and self.approval.asked.decision is Decision.DELETES else 0
-
-    @property
-    def approved_rows(self) -> int:
-        """Rows that the table had when these deletes were granted."""
-        return self.approval.asked.rows if self.approval else 0
-
-    @property
-    def granted_cost(self) -> RunCost | None:
-        """The estimate that somebody has granted to this run's one table, None if none."""
-        return self.approval.asked.cost if self.approval else None
 
     @property
     def replaces_table(self) -> bool:
@@ -188,7 +210,7 @@ class RunRequest:
                 "Only a backfill or a resync can be silent.",
                 "Remove downstream: the DAGs behind a table have to know its new changes.",
             )
-        if self.accept_server and self.kind is not RunKind.INCREMENT:
+        if self.accepts.server and self.kind is not RunKind.INCREMENT:
             what = "Only an increment goes on under the watermark of another server."
             raise self._contradiction(what, "Remove accept_server: a comparison and a full resync settle it by themselves.")
         self._check_gaps()
@@ -196,9 +218,9 @@ class RunRequest:
         return self
 
     def _check_gaps(self) -> None:
-        if bool(self.accept_gaps) is not bool(self.why.strip()):
+        if bool(self.accepts.gaps) is not bool(self.accepts.why.strip()):
             raise self._contradiction("A gap is accepted by its name and with a reason.", "Give both accept_gaps and why, or neither.")
-        if self.accept_gaps and (self.kind is not RunKind.INCREMENT or not self.tables):
+        if self.accepts.gaps and (self.kind is not RunKind.INCREMENT or not self.tables):
             raise self._contradiction(
                 "Only an increment of tables that are named goes on behind a gap.", "Name the tables, without a mode."
             )
@@ -235,16 +257,16 @@ class RunRequest:
 
     def _check_reconcile(self, ranged: bool) -> None:
         if self.kind is not RunKind.RECONCILE:
-            if self.strength or self.accepts_deletes or self.scope:
+            if self.compare.strength or self.accepts.more_deletes or self.compare.scope:
                 raise self._contradiction("Only a reconcile accepts deletes and takes a part to compare.", "Remove them, or reconcile.")
             return
         if self.mode or ranged or self.keys:
             raise self._contradiction(
                 "A reconcile takes neither range nor keys nor resync mode.", "Remove them: a reconcile compares whole tables."
             )
-        if self.accepts_deletes and len(self.tables) != 1:
+        if self.accepts.more_deletes and len(self.tables) != 1:
             raise self._contradiction("Deletes can be accepted for only one table.", _ONE_TABLE)
-        if self.scope and (len(self.tables) != 1 or self.strength is not CompareLevel.ROWS):
+        if self.compare.scope and (len(self.tables) != 1 or self.compare.strength is not CompareLevel.ROWS):
             raise self._contradiction(
                 "A part to compare belongs to one table, and is compared by rows.", "Name exactly one table, and strength rows."
             )

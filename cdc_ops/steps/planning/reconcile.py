@@ -53,16 +53,16 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
         )
     # Keys that are the same say nothing of commits that another server has lost.
     needed = CompareLevel.ROWS if has_moved(request.state.identity, source_table.identity) else None
-    strength, why = compare_level(request.source, source_table, request.run.strength or needed)
+    strength, why = compare_level(request.source, source_table, request.run.compare.strength or needed)
     now = request.source.now()
     slices = request.slices("")
     guard = DeleteGuard(
         max_ratio=settings.apply.max_delete_ratio,
         max_rows=settings.apply.max_delete_rows,
-        accepted=request.run.accept_deletes,
-        accepted_ratio=request.run.accept_delete_ratio,
-        approved=request.run.approved_deletes,
-        approved_of=request.run.approved_rows,
+        accepted=request.run.accepts.deletes,
+        accepted_ratio=request.run.accepts.delete_ratio,
+        approved=request.run.accepts.approved_deletes,
+        approved_of=request.run.accepts.approved_rows,
     )
     buckets = None if strength is CompareLevel.WHOLE else _cut(request.source, source_table)
     compare = CompareSpec(
@@ -72,13 +72,13 @@ def draft_comparison(request: TableRequest, *, heals: bool = False) -> Draft:
         guard=guard,
         why=why,
         heals=heals,
-        scope=request.run.scope,
+        scope=request.run.compare.scope,
         seals=abandoned_before(request),
     )
     read = CompareRead(compare=compare, slices=slices, expected_rows=source_table.schema.approximate_rows)
     operation = new_operation(request, OperationKind.RECONCILE, now, read)
     # Everything that was committed before now is in what the comparison reads, unless it reads a part only.
-    everything = not source_table.cursor.columns and settings.method is Method.QUERY and request.run.scope is None
+    everything = not source_table.cursor.columns and settings.method is Method.QUERY and request.run.compare.scope is None
     operation = replace(
         operation,
         apply=replace(operation.apply, mode=ApplyMode.MERGE if source_table.keys else ApplyMode.OVERWRITE),

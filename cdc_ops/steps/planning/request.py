@@ -156,7 +156,7 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
         after=state.progress.position,
         apply=_apply_spec(request),
         read=read,
-        approval=request.run.approval,
+        approval=request.run.accepts.approval,
     )
 
 

@@ -21,7 +21,7 @@ def check_run_cost(context: Context, source: Source, request: RunRequest, config
     Raises:
         CostRefusedError: it costs more, and nobody has accepted that.
     """
-    if request.accept_cost or not context.pipeline.runs.max_cost.is_set:
+    if request.accepts.cost or not context.pipeline.runs.max_cost.is_set:
         return
     costs = []
     for config in configs:

@@ -41,7 +41,7 @@ def check_identity(source: Source, source_table: SourceTable, state: TableState,
     if sameness is Sameness.OTHER:
         raise _replaced(source_table, recorded)
     if has_moved(recorded, present) and state.phase is Phase.READY:
-        if not request.accept_server:
+        if not request.accepts.server:
             raise _changed(source_table, recorded)
         if not _has_reached(source, source_table, state):
             raise _behind(source_table, recorded)
@@ -59,7 +59,7 @@ def settled_identity(source: Source, source_table: SourceTable, state: TableStat
         whole: All rows are read, or all of their values compared.
     """
     recorded, present = state.identity, source_table.identity
-    accepted = request.accept_server
+    accepted = request.accepts.server
     if has_moved(recorded, present) and (whole or accepted) and not _has_reached(source, source_table, state):
         return recorded
     return identity_after(recorded, present, whole=whole, accepted=accepted)
