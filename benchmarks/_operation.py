@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks._harness import CONNECTION, DATABASE, cpu_of_family, family
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
-from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
+from cdc_ops.core.operation.operation import Operation, OperationKind, Planning, SourceColumns, Target
 from cdc_ops.core.operation.reads import ChunkRead
 from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.pipeline.pipeline import Reader, SourceConfig, SourceKind, SparkConfig
@@ -37,10 +37,9 @@ def snapshot(source: Source, table: TableName, path: Path, name: str) -> Operati
         table=table,
         op_seq=1,
         operation_id=name,
-        run_id=name,
+        plan=Planning(run_id=name, planned_at=datetime.now(UTC)),
         kind=OperationKind.SNAPSHOT_CHUNK,
         generation=1,
-        planned_at=datetime.now(UTC),
         target=Target(path=str(path), staging=str(path.with_suffix(".staging"))),
         source=SourceColumns(schema=schema, cursor=cursor),
         before=TableProgress(),

@@ -5,18 +5,26 @@ from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.operation import Operation, SourceColumns, Target
+from cdc_ops.core.operation.operation import Operation, Planning, SourceColumns, Target
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
 from cdc_ops.core.operation.table_progress import TableProgress
 
 T = TypeVar("T")
 
-_GROUPS: Final = {"target": Target, "source": SourceColumns, "before": TableProgress, "after": TableProgress, "apply": ApplySpec}
+_GROUPS: Final = {
+    "plan": Planning,
+    "target": Target,
+    "source": SourceColumns,
+    "before": TableProgress,
+    "after": TableProgress,
+    "apply": ApplySpec,
+}
 _NAMED: Final = {
     **{f"{name}_before": ("before", name) for name in ("watermark", "snapshot")},
     **{f"{name}_after": ("after", name) for name in ("watermark", "snapshot", "archive", "seen", "nulls")},
     "fresh_at": ("after", "fresh_at"),
     "delta_version_before": ("target", "version"),
+    **{name: ("plan", name) for name in ("run_id", "planned_at")},
     "source_fingerprint": ("source", "fingerprint"),
     **{name: ("target", name) for name in ("path", "staging", "properties", "cluster_by", "partition_by")},
     **{name: ("source", name) for name in ("schema", "cursor", "hidden")},

@@ -11,6 +11,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError, StaleStateError
 from cdc_ops.state.sql import SqlStateStore, open_reader
+from tests.operations import changed
 from tests.state_values import NOON, ORDERS, PIPELINE, LedgerFixtures, fresh, make_operation, run, take
 
 OTHER = TableName(schema="shop", name="other")
@@ -108,9 +109,9 @@ class ApprovalContract(LedgerFixtures):
         with pytest.raises(StaleStateError, match=r"operation 1 .*once"):
             store.freeze(lease, fresh(), (free, again))
         assert store.open_operations(PIPELINE, ORDERS) == (first, second)
-        changed = replace(first, planned_at=NOON + timedelta(seconds=1))
-        store.refreeze(lease, (changed,))
-        assert store.open_operations(PIPELINE, ORDERS) == (changed, second), "the same operation is frozen again with its approval"
+        altered = changed(first, planned_at=NOON + timedelta(seconds=1))
+        store.refreeze(lease, (altered,))
+        assert store.open_operations(PIPELINE, ORDERS) == (altered, second), "the same operation is frozen again with its approval"
 
     @pytest.mark.parametrize("status", [None, *(status for status in ApprovalStatus if status is not ApprovalStatus.GRANTED)])
     def test_nothing_is_frozen_with_what_was_not_granted(self, store: SqlStateStore, status: ApprovalStatus | None) -> None:

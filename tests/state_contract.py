@@ -299,7 +299,7 @@ class StateContract(
             store.settle(lease, fresh(), abandoned(fresh(), hopeless), hopeless, None)
         assert store.abandoned_ids(PIPELINE, ORDERS) == {hopeless.operation_id}
         assert store.last_abandoned(PIPELINE, ORDERS) == AbandonedOperation(
-            op_seq=1, operation_id=hopeless.operation_id, run_id=hopeless.run_id, kind="backfill"
+            op_seq=1, operation_id=hopeless.operation_id, run_id=hopeless.plan.run_id, kind="backfill"
         )
         assert store.open_operations(PIPELINE, ORDERS) == ()
         assert store.table_state(PIPELINE, ORDERS).op_seq == 1

@@ -325,12 +325,12 @@ def _queues_behind(request: RunRequest, config: TableConfig, unfinished: tuple[O
         RequestError: `MAX_QUEUED` backfills and resyncs are unfinished.
     """
     queued = [operation for operation in unfinished if not operation.kind.is_live]
-    if request.kind is RunKind.INCREMENT or any(operation.run_id == request.run_id for operation in queued):
+    if request.kind is RunKind.INCREMENT or any(operation.plan.run_id == request.run_id for operation in queued):
         return False
     if len(queued) >= MAX_QUEUED:
         raise RequestError(
             f"Table {config.table} has {len(queued)} unfinished backfills or resyncs; cdc-ops does not queue another one.",
-            why=f"The first, operation {queued[0].op_seq} of run {queued[0].run_id}, is not committed yet.",
+            why=f"The first, operation {queued[0].op_seq} of run {queued[0].plan.run_id}, is not committed yet.",
             data="Nothing was read or written; the watermark stays.",
             next="'cdc-ops status' shows its error. Scheduled runs retry it, and abandon it after several tries.",
         )

@@ -371,8 +371,8 @@ def test_deletes_are_remembered_for_the_tombstone_retention_and_by_the_generatio
         return [(row["key"]["k0"], row["sequence"]) for row in found.collect()]
 
     assert remembered() == [(7, [5])]
-    assert remembered(planned_at=operation.planned_at + timedelta(days=1)) == [(7, [5])]
-    assert remembered(planned_at=operation.planned_at + timedelta(days=1, microseconds=1)) == []
+    assert remembered(planned_at=operation.plan.planned_at + timedelta(days=1)) == [(7, [5])]
+    assert remembered(planned_at=operation.plan.planned_at + timedelta(days=1, microseconds=1)) == []
     assert remembered(generation=operation.generation + 1) == [], "a table that was created again has its rows from the source"
 
 

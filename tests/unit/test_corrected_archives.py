@@ -173,7 +173,7 @@ def test_of_an_operation_of_another_version_that_was_given_up_its_number_and_ide
     _write_otherwise(world, frozen.operation_id, status="abandoned")
     with world.store() as store:
         found = store.last_abandoned("shop", ORDERS)
-    assert found == AbandonedOperation(op_seq=frozen.op_seq, operation_id=frozen.operation_id, run_id=frozen.run_id, kind=frozen.kind)
+    assert found == AbandonedOperation(op_seq=frozen.op_seq, operation_id=frozen.operation_id, run_id=frozen.plan.run_id, kind=frozen.kind)
 
 
 def _write_otherwise(world: DeclaredWorld, operation_id: str, status: str = "open") -> None:

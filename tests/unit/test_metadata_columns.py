@@ -19,7 +19,7 @@ OWN = MetadataColumns(op="op", synced_at="at", operation="number", deleted_at="g
 def test_a_statement_says_of_each_row_what_it_does_to_it() -> None:
     operation = Case(root="/r").operation(7, stored_as=replace(LATEST, own=OWN), deleted_column="_deleted", delete_missing_where="true")
     text = merge_statement("t", "s", plan_merge(operation, None))
-    at = f"TIMESTAMP '{operation.planned_at:%Y-%m-%d %H:%M:%S.%f}Z'"
+    at = f"TIMESTAMP '{operation.plan.planned_at:%Y-%m-%d %H:%M:%S.%f}Z'"
     since = f"IF(t.`_deleted`, t.`gone_at`, {at})"
     update, insert, gone = text.splitlines()[1:]
     marked = "s.`_deleted`"

@@ -285,12 +285,12 @@ def test_a_difference_is_over_when_a_later_run_has_made_the_table_equal(
         note_verification(store, "shop", ORDERS, "Source and lake differ in shop.orders.", **kinds_of)
         for number, begun in enumerate((timedelta(hours=-1), timedelta(seconds=1))):
             run = wrong.run(ORDERS, started_at=store.now() + begun)
-            note_equal(store, [replace(made, pipeline="shop", table=ORDERS, run_id=run.run_id)])
+            note_equal(store, [with_fields(made, pipeline="shop", table=ORDERS, run_id=run.run_id)])
             over = bool(number) and differ in settles
             assert kinds(store, pipeline) == ([] if over else [AlertKind.VERIFICATION]), (
                 "it began before the verification" if not number else ""
             )
-    note_equal(store, [replace(made, pipeline="shop", table=ORDERS, run_id="a run without a line")])
+    note_equal(store, [with_fields(made, pipeline="shop", table=ORDERS, run_id="a run without a line")])
 
 
 # Questions

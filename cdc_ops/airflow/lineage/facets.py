@@ -110,7 +110,7 @@ def _commit(write: Write) -> dict[str, Any]:
     told: dict[str, Any] = {
         "operation": operation.op_seq,
         "operationId": operation.operation_id,
-        "plannedBy": operation.run_id,
+        "plannedBy": operation.plan.run_id,
         "kind": operation.kind.value,
         "mode": operation.apply.mode.value,
     }

@@ -108,7 +108,7 @@ def commit_record(
         generation=operation.generation,
         op_seq=operation.op_seq,
         operation_id=operation.operation_id,
-        run_id=operation.run_id,
+        run_id=operation.plan.run_id,
         kind=operation.kind,
         package_version=package_version,
         window=operation.window,

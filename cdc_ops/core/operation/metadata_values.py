@@ -77,7 +77,7 @@ class MetadataValues:
 
 def metadata_values_of(operation: Operation) -> MetadataValues:
     """Returns what the statement of an operation writes."""
-    at = f"TIMESTAMP '{operation.planned_at.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}Z'"
+    at = f"TIMESTAMP '{operation.plan.planned_at.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}Z'"
     return MetadataValues(own=operation.apply.stored_as.own, at=at, operation=operation.op_seq, marker=operation.apply.deleted_column)
 
 

@@ -7,7 +7,7 @@ carry connection *names*, never credentials.
 import enum
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.approvals import Approval
@@ -87,6 +87,19 @@ class SourceColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """Who planned an operation.
+
+    Args:
+        run_id: The run; a later one may finish the operation.
+        planned_at: When, by the source's clock, UTC.
+    """
+
+    run_id: str
+    planned_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One frozen operation on one table: everything that Spark needs.
 
@@ -98,10 +111,9 @@ class Operation:
         pipeline, table: Whose rows.
         op_seq: The table's next number, drawn under its lease; it is the Delta txnVersion.
         operation_id: Unique for this plan; two operations that drew the same number (a lost ledger) are told apart by it.
-        run_id: The run that planned it; a later run may finish it.
+        plan: Who planned it, and when.
         kind: Why it is done.
         generation: Goes up when the whole table is replaced.
-        planned_at: The source's clock at the plan, UTC.
         target: The table that is written.
         source: The columns that are read.
         before: The table as the plan saw it: what its commit record has to say for this operation to be applied on top of it
@@ -112,14 +124,14 @@ class Operation:
         approval: Who has let it through although a guard had refused it, and how far; None for most operations.
     """
 
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("plan",)
     pipeline: str
     table: TableName
     op_seq: int
     operation_id: str
-    run_id: str
+    plan: Planning
     kind: OperationKind
     generation: int
-    planned_at: datetime
     target: Target
     source: SourceColumns
     before: TableProgress

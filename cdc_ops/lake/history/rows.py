@@ -100,7 +100,7 @@ class Kept:
             schema=operation.full_schema,
             keys=operation.apply.keys,
             op_seq=operation.op_seq,
-            at=operation.planned_at,
+            at=operation.plan.planned_at,
             deleted_column=operation.apply.deleted_column,
             sequence=operation.apply.stored_as.own.sequence,
         )

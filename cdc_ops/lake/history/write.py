@@ -108,7 +108,7 @@ def _begin(operation: Operation, version: int, events: DataFrame) -> Begin:
     at = instant_of(log.commit_info(version)) if state.transactions.get(app_id(operation.pipeline, operation.table)) is not None else None
     if at is None:  # it begins with the table: at the first event
         first = events.agg(F.date_format(F.min("happened_at"), MICROS)).collect()[0][0]
-        at = datetime.fromisoformat(first).replace(tzinfo=UTC) if first else operation.planned_at
+        at = datetime.fromisoformat(first).replace(tzinfo=UTC) if first else operation.plan.planned_at
     return Begin(op_seq=operation.op_seq, at=at, place=newest, version=version, columns=tuple(name for name, _ in state.columns()))
 
 

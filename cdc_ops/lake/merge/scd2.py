@@ -164,7 +164,7 @@ def _missing(shape: _Shape, plan: MergePlan, changes: DataFrame, table: DataFram
     """Deletes of the living keys that a condition names and the batch has not; what was read at the source tells no other time."""
     living = table.alias("t").where(F.col(END).isNull()).where(plan.delete_missing_where).select(*shape.key)
     gone = living.join(changes.select(*shape.key), list(shape.names), "left_anti")
-    return gone.select(*shape.event(at=shape.at(F.lit(operation.planned_at)), rank=F.lit(_DELETED)))
+    return gone.select(*shape.event(at=shape.at(F.lit(operation.plan.planned_at)), rank=F.lit(_DELETED)))
 
 
 def _stored(shape: _Shape, table: DataFrame, touched: DataFrame) -> DataFrame:

@@ -69,7 +69,7 @@ def _place(operation: Operation, sequence: Sequence, rows: DataFrame) -> Column:
             if not isinstance(operation.read, CompareRead):
                 place = F.coalesce(place, F.raise_error(F.lit(UNPLACED)).cast(sequence.type))
         case SequenceKind.OBSERVED:
-            place = F.lit(operation.planned_at)
+            place = F.lit(operation.plan.planned_at)
     return place.cast(sequence.type)
 
 

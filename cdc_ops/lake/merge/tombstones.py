@@ -52,7 +52,7 @@ def remember(spark: SparkSession, operation: Operation, deleted: DataFrame, sequ
     told = {
         "generation": F.lit(operation.generation),
         "op_seq": F.lit(operation.op_seq).cast("bigint"),
-        "noted_at": F.lit(operation.planned_at),
+        "noted_at": F.lit(operation.plan.planned_at),
     }
     rows = rows.withColumns(told)
     rewritten = version is not None and ((version + 1) % COMPACTED == 0 or kinds != noted)
@@ -112,7 +112,7 @@ def _latest(rows: DataFrame) -> DataFrame:
 
 def _counts(operation: Operation) -> Column:
     """Tombstones of an earlier generation say nothing of the rows of this one."""
-    since = operation.planned_at - operation.apply.stored_as.tombstone_retention
+    since = operation.plan.planned_at - operation.apply.stored_as.tombstone_retention
     return (F.col("generation") == operation.generation) & (F.col("noted_at") >= F.lit(since))
 
 

@@ -95,7 +95,7 @@ def _append(bad: DataFrame, operation: Operation, path: str) -> None:
         "pipeline": operation.pipeline,
         "table": str(operation.table),
         "operation_id": operation.operation_id,
-        "run_id": operation.run_id,
+        "run_id": operation.plan.run_id,
     }
     rows = bad.select(
         *(F.lit(value).alias(name) for name, value in told.items()),

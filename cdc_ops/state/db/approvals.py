@@ -114,7 +114,7 @@ def _granted(record: ApprovalRecord | None, operation: Operation, together: int 
     """
     if record is None:
         raise _does_not_count(operation, "The ledger has no such question.")
-    if (record.pipeline, record.table, record.run_id) != (operation.pipeline, operation.table, operation.run_id):
+    if (record.pipeline, record.table, record.run_id) != (operation.pipeline, operation.table, operation.plan.run_id):
         raise _does_not_count(operation, f"It was asked about {record.subject} in run {record.run_id}.")
     if record.status is not ApprovalStatus.GRANTED:
         raise _does_not_count(operation, f"It was not granted: it is {record.status.words}.")

@@ -73,7 +73,7 @@ def record_frozen(store: StateStore, lease: Lease, operation: Operation, clock: 
     """
     if isinstance(operation.read, ArchiveRead):
         files = FrozenFiles(files=operation.read.batch.files)
-        store.put_files(lease, frozen_records(files, operation.operation_id, operation.run_id, clock))
+        store.put_files(lease, frozen_records(files, operation.operation_id, operation.plan.run_id, clock))
 
 
 def with_hashes(operation: Operation) -> Operation:
@@ -107,7 +107,7 @@ def record_consumed(store: StateStore, lease: Lease, operation: Operation, readi
     """
     if not isinstance(operation.read, ArchiveRead):
         return
-    frozen = frozen_records(FrozenFiles(files=operation.read.batch.files), operation.operation_id, operation.run_id, clock)
+    frozen = frozen_records(FrozenFiles(files=operation.read.batch.files), operation.operation_id, operation.plan.run_id, clock)
     merged = set(reading.merged)
     records = consumed_records(frozen, reading.covers, clock)
     store.put_files(lease, [one if one.file.path in merged else replace(one, status=FileStatus.WAITING) for one in records])

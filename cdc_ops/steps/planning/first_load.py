@@ -67,7 +67,7 @@ def _laid_out_otherwise(
     source_table = apply_schema_policy(read_source_table(context.pipeline, source, config), None, run)
     tables = partial(context.tables, source)
     request = TableRequest(source=source, run=run, source_table=source_table, state=state, ledger=context.store, tables=tables)
-    return _layout(new_operation(request, first.kind, first.planned_at, first.read)) != _layout(first)
+    return _layout(new_operation(request, first.kind, first.plan.planned_at, first.read)) != _layout(first)
 
 
 def _layout(operation: Operation) -> tuple[object, ...]:

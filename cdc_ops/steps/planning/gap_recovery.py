@@ -32,7 +32,7 @@ def draft_gap_recovery(request: TableRequest, before: ArchiveWatermark, gaps: tu
     """
     draft = draft_comparison(request, heals=True)
     first = {gap.stream: gap for gap in sorted(gaps, key=lambda gap: (gap.stream, gap.low), reverse=True)}.values()
-    now = draft.operations[0].planned_at
+    now = draft.operations[0].plan.planned_at
     passed = tuple(
         AcceptedGap(stream=gap.stream, low=gap.low, high=_behind(gap), who=_WHO, at=now, why="the table is compared with its source")
         for gap in first

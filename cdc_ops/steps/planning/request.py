@@ -13,7 +13,7 @@ from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
-from cdc_ops.core.operation.operation import Operation, OperationKind, SourceColumns, Target
+from cdc_ops.core.operation.operation import Operation, OperationKind, Planning, SourceColumns, Target
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead, Read, WindowRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.operation.table_state import TableState
@@ -133,10 +133,9 @@ def new_operation(request: TableRequest, kind: OperationKind, planned_at: dateti
         table=config.table,
         op_seq=op_seq,
         operation_id=identity,
-        run_id=request.run.run_id,
+        plan=Planning(run_id=request.run.run_id, planned_at=planned_at),
         kind=kind,
         generation=state.generation,
-        planned_at=planned_at,
         target=Target(
             path=config.path,
             staging=staging_of(source_table.pipeline, config.table, op_seq, identity),

@@ -94,7 +94,7 @@ def note_equal(store: StateStore, operations: Iterable[Operation]) -> None:
     """
     for operation in operations:
         settled = _settled_details(operation)
-        line = store.table_run(operation.pipeline, operation.table, operation.run_id) if settled else None
+        line = store.table_run(operation.pipeline, operation.table, operation.plan.run_id) if settled else None
         if line is None:
             continue
         for finding in store.findings(operation.pipeline):
