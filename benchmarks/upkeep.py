@@ -143,13 +143,13 @@ class Kept:
         if plan.optimize:
             log = DeltaLog(path)
             version = log.newest() or 0
-            plan = choose_files(plan, POLICY, read_files(log, version), partitioning(log, version), stats.last_upkeep)
+            plan = choose_files(plan, POLICY, read_files(log, version), partitioning(log, version), stats.upkeep.last_upkeep)
         if not plan.due:
             return stats
         stats = maintain(spark, MaintenanceTask(table=TABLE, path=path, plan=plan, stats=stats), now)
-        assert stats.last_upkeep is not None
-        state.upkeep_bytes, state.upkeep_seconds = stats.upkeep_bytes, state.upkeep_seconds + stats.last_upkeep.seconds
-        state.said.append(f"after batch {state.batches}: {'; '.join(plan.reasons)}. {stats.last_upkeep.words}")
+        assert stats.upkeep.last_upkeep is not None
+        state.upkeep_bytes, state.upkeep_seconds = stats.upkeep.upkeep_bytes, state.upkeep_seconds + stats.upkeep.last_upkeep.seconds
+        state.said.append(f"after batch {state.batches}: {'; '.join(plan.reasons)}. {stats.upkeep.last_upkeep.words}")
         print(f"  {self.name}, {state.said[-1]}", flush=True)
         return stats
 

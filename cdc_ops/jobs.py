@@ -346,8 +346,8 @@ def _maintain_table(context: JobContext, task: MaintenanceTask) -> TableResult:
             if task.plan.vacuum and task.history is not None:
                 maintain_history(spark, task.history, task.table, now)
             stats = maintain(spark, task, now)
-        if stats.last_upkeep is not None:
-            logger.info(f"{task.table}: {stats.last_upkeep.words}")
+        if stats.upkeep.last_upkeep is not None:
+            logger.info(f"{task.table}: {stats.upkeep.last_upkeep.words}")
         return TableResult(table=task.table, maintenance=stats)
     except Exception as error:  # as in _run_table
         return _failed(context, task.table, (), error)

@@ -16,7 +16,7 @@ from alembic.config import Config
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.maintenance import TableStats, Upkeep
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.results import Counts, OperationResult, Outcome
 from cdc_ops.core.operation.table_state import TableState, committed
@@ -62,7 +62,7 @@ def make_operation(
 
 
 def result(done: Operation, files: int = 3) -> OperationResult:
-    stats = TableStats(delta_version=done.op_seq, files=files, size_bytes=1000, optimized_at=NOON)
+    stats = TableStats(delta_version=done.op_seq, files=files, size_bytes=1000, upkeep=Upkeep(optimized_at=NOON))
     return OperationResult(
         op_seq=done.op_seq,
         operation_id=done.operation_id,

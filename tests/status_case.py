@@ -8,7 +8,7 @@ from sqlalchemy import create_engine
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.json_codec import dumps
-from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.maintenance import TableStats, Upkeep
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.operation.table_progress import SnapshotProgress
@@ -81,7 +81,9 @@ class Filler:
                 fresh_at=fresh,
             )
             self.store.replace_state(lease, state)
-            stats = TableStats(delta_version=version, files=4 + version % 30, size_bytes=bytes, commits_since_vacuum=version % 40)
+            stats = TableStats(
+                delta_version=version, files=4 + version % 30, size_bytes=bytes, upkeep=Upkeep(commits_since_vacuum=version % 40)
+            )
             self.store.put_stats(lease, pipeline, table, stats)
         self.store.release(lease)
         return table

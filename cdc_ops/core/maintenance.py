@@ -4,7 +4,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from cdc_ops.core.layout.compaction import MOST_TIMES, Partitioning, Rewrite, RewriteLimits, joining, plan_rewrites
 from cdc_ops.core.layout.data_files import OPEN_BYTES, DataFile, SizeClass
@@ -96,6 +96,31 @@ class Maintenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What maintenance has done to a table so far.
+
+    Args:
+        optimized_at: UTC time of the last OPTIMIZE, None if never.
+        optimized_files: Number of files that it left.
+        vacuumed_at: UTC time of the last VACUUM; before the first one, when the table was first seen.
+        vacuumed_fully_at: UTC time of the last VACUUM FULL; before the first one, when the table was first seen.
+        purged_at: UTC time of the last PURGE; before the first one, when the table was first seen.
+        commits_since_vacuum: Data commits since the last VACUUM.
+        last_upkeep: What the last maintenance did, None if there was none.
+        upkeep_bytes: Bytes that all maintenance has written.
+    """
+
+    optimized_at: datetime | None = None
+    optimized_files: int = 0
+    vacuumed_at: datetime | None = None
+    vacuumed_fully_at: datetime | None = None
+    purged_at: datetime | None = None
+    commits_since_vacuum: int = 0
+    last_upkeep: Maintenance | None = None
+    upkeep_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableStats:
     """The size of the Delta table after a merge or maintenance.
 
@@ -103,35 +128,22 @@ class TableStats:
         delta_version: Version they describe.
         files: Number of data files.
         size_bytes: Their size together.
-        optimized_at: UTC time of the last OPTIMIZE, None if never.
-        vacuumed_at: UTC time of the last VACUUM; before the first one, when the table was first seen.
-        optimized_files: Number of files that the last OPTIMIZE left.
-        commits_since_vacuum: Data commits since the last VACUUM.
+        upkeep: What maintenance has done so far.
         sizes: The files by size, small ones first; () if that is not known.
         rows: Rows that the files hold, deleted ones included, when that was last known; None if it never was.
         deleted_rows: Of them, those that deletion vectors leave out.
-        vacuumed_fully_at: UTC time of the last VACUUM FULL; before the first one, when the table was first seen.
-        purged_at: UTC time of the last PURGE; before the first one, when the table was first seen.
-        last_upkeep: What the last maintenance did, None if there was none.
-        upkeep_bytes: Bytes that all maintenance has written.
         catalog: Fingerprint of what Spark's catalog was told of the table, "" if it was told nothing.
         exact_bounds: Whether it is known that the log's bounds of decimals are right; an earlier version wrote wrong ones.
     """
 
+    JSON_INLINE: ClassVar[tuple[str, ...]] = ("upkeep",)
     delta_version: int
     files: int
     size_bytes: int
-    optimized_at: datetime | None = None
-    vacuumed_at: datetime | None = None
-    optimized_files: int = 0
-    commits_since_vacuum: int = 0
+    upkeep: Upkeep = Upkeep()
     sizes: tuple[SizeClass, ...] = ()
     rows: int | None = None
     deleted_rows: int = 0
-    vacuumed_fully_at: datetime | None = None
-    purged_at: datetime | None = None
-    last_upkeep: Maintenance | None = None
-    upkeep_bytes: int = 0
     catalog: str = ""
     exact_bounds: bool = False
 
@@ -190,17 +202,17 @@ def plan_maintenance(policy: MaintenancePolicy, stats: TableStats | None, now: d
     """
     if not policy.enabled or stats is None:
         return MaintenancePlan()
-    reasons = []
-    why = _worth(policy, stats) if _elapsed(stats.optimized_at, policy.optimize_every, now) else ""
+    reasons, upkeep = [], stats.upkeep
+    why = _worth(policy, stats) if _elapsed(upkeep.optimized_at, policy.optimize_every, now) else ""
     if why:
         reasons.append(why)
     vacuum = Vacuum.NONE
-    if stats.commits_since_vacuum > 0 and stats.vacuumed_at is not None and _elapsed(stats.vacuumed_at, policy.vacuum_every, now):
+    if upkeep.commits_since_vacuum > 0 and upkeep.vacuumed_at is not None and _elapsed(upkeep.vacuumed_at, policy.vacuum_every, now):
         # A ledger of an earlier version does not know: every VACUUM was a full one then.
-        full = _elapsed(stats.vacuumed_fully_at or stats.vacuumed_at, policy.vacuum_full_every, now)
+        full = _elapsed(upkeep.vacuumed_fully_at or upkeep.vacuumed_at, policy.vacuum_full_every, now)
         vacuum = Vacuum.FULL if full else Vacuum.LITE
-        reasons.append(f"{stats.commits_since_vacuum} commits since the last VACUUM")
-    since = stats.purged_at or stats.vacuumed_at
+        reasons.append(f"{upkeep.commits_since_vacuum} commits since the last VACUUM")
+    since = upkeep.purged_at or upkeep.vacuumed_at
     purge = policy.purge_every > NEVER and stats.deleted_rows > 0 and since is not None and _elapsed(since, policy.purge_every, now)
     if purge:
         reasons.append(f"{stats.deleted_rows:,} deleted rows are still in the files")
@@ -243,18 +255,16 @@ def carry_over(previous: TableStats | None, seen: TableStats, now: datetime) -> 
         now: The ledger's clock, UTC.
     """
     if previous is None:
-        return replace(seen, vacuumed_at=now, vacuumed_fully_at=now, purged_at=now, commits_since_vacuum=1)
+        return replace(seen, upkeep=Upkeep(vacuumed_at=now, vacuumed_fully_at=now, purged_at=now, commits_since_vacuum=1))
+    upkeep = previous.upkeep
     return replace(
         seen,
         rows=previous.rows if seen.rows is None else seen.rows,
-        optimized_at=previous.optimized_at,
-        optimized_files=min(previous.optimized_files, seen.files),
-        vacuumed_at=previous.vacuumed_at,
-        vacuumed_fully_at=previous.vacuumed_fully_at,
-        purged_at=previous.purged_at,
-        commits_since_vacuum=previous.commits_since_vacuum + 1,
-        last_upkeep=previous.last_upkeep,
-        upkeep_bytes=previous.upkeep_bytes,
+        upkeep=replace(
+            upkeep,
+            optimized_files=min(upkeep.optimized_files, seen.files),
+            commits_since_vacuum=upkeep.commits_since_vacuum + 1,
+        ),
         catalog=previous.catalog,
     )
 

@@ -61,7 +61,7 @@ def advise(context: Context, source: Source, config: TableConfig) -> TableAdvice
     divided, files = partitioning(log, version), read_files(log, version, [key for key, _ in keys[:1]])
     policy, stats = config.settings.storage.maintenance, context.store.stats(config.pipeline, config.table)
     due = plan_maintenance(policy, stats, context.store.now())
-    last = stats.last_upkeep if stats else None
+    last = stats.upkeep.last_upkeep if stats else None
     worth = choose_files(MaintenancePlan(optimize=True, reasons=("",)), policy, files, divided, last)
     due = choose_files(due, policy, files, divided, last) if due.optimize else due
     shape = profile(files, policy.limits(sum(file.size for file in files)).small_bytes)
@@ -80,5 +80,5 @@ def advise(context: Context, source: Source, config: TableConfig) -> TableAdvice
         rewrites=worth.rewrites,
         due=due.reasons if due.due else (),
         last_upkeep=last,
-        upkeep_bytes=stats.upkeep_bytes if stats else 0,
+        upkeep_bytes=stats.upkeep.upkeep_bytes if stats else 0,
     )

@@ -50,7 +50,7 @@ def with_files(config: TableConfig, plan: MaintenancePlan, stats: TableStats | N
     version = log.newest()
     if version is None:
         return replace(plan, optimize=False)
-    last = stats.last_upkeep if stats else None
+    last = stats.upkeep.last_upkeep if stats else None
     return choose_files(plan, config.settings.storage.maintenance, read_files(log, version), partitioning(log, version), last)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from cdc_ops import __version__
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import Landing
-from cdc_ops.core.maintenance import TableStats
+from cdc_ops.core.maintenance import TableStats, Upkeep
 from cdc_ops.core.operation.commit_json import render_record
 from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
@@ -67,7 +67,9 @@ def table_result(job: JobSpec, name: TableName, how: str) -> TableResult:
         return TableResult(table=name, error=error.to_payload(), retryable=error.retryable)
     if job.step is Step.MAINTAIN:
         now = datetime.now(UTC)
-        return TableResult(table=name, maintenance=TableStats(delta_version=9, files=1, size_bytes=1, optimized_at=now, vacuumed_at=now))
+        return TableResult(
+            table=name, maintenance=TableStats(delta_version=9, files=1, size_bytes=1, upkeep=Upkeep(optimized_at=now, vacuumed_at=now))
+        )
     results = tuple(operation_result(job.step, operation) for operation in job.operations if operation.table == name)
     return TableResult(table=name, operations=results)
 

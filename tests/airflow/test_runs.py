@@ -225,7 +225,7 @@ def upkept(stage: Stage, name: str) -> bool:
     """True if the ledger has the numbers that the stand-in gives after maintenance."""
     stats = stage.ledger.stats("shop", TableName.parse(name))
     assert stats is not None
-    return stats.delta_version == 9 and stats.commits_since_vacuum == 0
+    return stats.delta_version == 9 and stats.upkeep.commits_since_vacuum == 0
 
 
 def test_a_plan_waits_without_a_slot_for_a_table_that_another_run_holds_and_goes_on_when_it_is_free(stage: Stage) -> None:

@@ -146,7 +146,7 @@ def upkeep(world: World) -> Maintenance | None:
     with open_reader(world.ledger) as ledger:
         stats = ledger.stats("shop", world.name("orders"))
     assert stats is not None
-    return stats.last_upkeep
+    return stats.upkeep.last_upkeep
 
 
 def environment(world: World, jars: Path) -> dict[str, str]:

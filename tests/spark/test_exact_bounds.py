@@ -157,8 +157,8 @@ def upkeep(lake: Lake) -> str:
     after = maintain(lake.spark, task, datetime(2026, 1, 1, tzinfo=UTC))
     assert after.exact_bounds
     assert (after.files, after.size_bytes, after.deleted_rows) == (stats.files, stats.size_bytes, stats.deleted_rows)
-    assert after.last_upkeep is not None
-    return after.last_upkeep.did
+    assert after.upkeep.last_upkeep is not None
+    return after.upkeep.last_upkeep.did
 
 
 def test_upkeep_corrects_the_bounds_that_an_earlier_version_wrote_wrong(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from cdc_ops.lake.table.create import table_stats
 from cdc_ops.lake.table.maintenance import maintain
 from tests.commits import commits
 from tests.lake_case import PIPELINE, SCHEMA_DDL, TABLE, Case
+from tests.operations import changed
 from tests.stores import at
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -45,17 +46,17 @@ def test_upkeep_keeps_rows_and_record_and_leaves_the_numbers_of_the_table(
         )
         stats = apply(operation, Batch(rows=batch, plan=plan_merge(operation, None), read_rows=None)).stats
     assert stats is not None
-    stats = replace(stats, commits_since_vacuum=2)
+    stats = changed(stats, commits_since_vacuum=2)
     at(case.path).joinpath("part-left-by-a-killed-writer.snappy.parquet").write_bytes(b"x")
     plan = MaintenancePlan(optimize=True, vacuum=Vacuum.FULL if vacuum else Vacuum.NONE)
     plan = chosen(plan, case.path, MaintenancePolicy(min_small_files=1))
     after = maintain(spark, MaintenanceTask(table=TABLE, path=case.path, plan=plan, stats=stats), NOW)
-    assert (after.files, after.optimized_files, after.optimized_at) == (1, 1, NOW)
-    assert after.last_upkeep is not None
-    assert (after.last_upkeep.files_before, after.last_upkeep.bytes_before) == (stats.files, stats.size_bytes)
-    assert (after.last_upkeep.rewritten_bytes, after.last_upkeep.written_bytes) == (stats.size_bytes, after.size_bytes)
-    assert after.vacuumed_fully_at == (NOW if vacuum else None)
-    assert (after.vacuumed_at, after.commits_since_vacuum) == ((NOW, 0) if vacuum else (None, 2))
+    assert (after.files, after.upkeep.optimized_files, after.upkeep.optimized_at) == (1, 1, NOW)
+    assert after.upkeep.last_upkeep is not None
+    assert (after.upkeep.last_upkeep.files_before, after.upkeep.last_upkeep.bytes_before) == (stats.files, stats.size_bytes)
+    assert (after.upkeep.last_upkeep.rewritten_bytes, after.upkeep.last_upkeep.written_bytes) == (stats.size_bytes, after.size_bytes)
+    assert after.upkeep.vacuumed_fully_at == (NOW if vacuum else None)
+    assert (after.upkeep.vacuumed_at, after.upkeep.commits_since_vacuum) == ((NOW, 0) if vacuum else (None, 2))
     told = commits(case.path)
     assert after.delta_version == told[-1]["version"]
     assert {commit["userMetadata"] for commit in told if commit["version"] > stats.delta_version} == {None}
@@ -120,8 +121,8 @@ def kept_up(
     rows, stats = hashed(spark, path), table_stats(path, DeltaLog(path).newest() or 0)
     after = maintain(spark, MaintenanceTask(table=TABLE, path=path, plan=plan, stats=stats), NOW)
     assert hashed(spark, path) == rows
-    assert after.last_upkeep is not None
-    assert after.last_upkeep.rewritten_bytes == plan.rewritten_bytes
+    assert after.upkeep.last_upkeep is not None
+    assert after.upkeep.last_upkeep.rewritten_bytes == plan.rewritten_bytes
     assert len(before - names(path)) == sum(rewrite.files for rewrite in plan.rewrites)
     return plan, after
 
@@ -163,7 +164,7 @@ def test_deleted_rows_are_purged_from_all_files(spark: SparkSession, tmp_path: P
     stats = table_stats(path, DeltaLog(path).newest() or 0)
     assert (stats.deleted_rows, stats.rows) == (1, 2_000)
     after = maintain(spark, MaintenanceTask(table=TABLE, path=path, plan=MaintenancePlan(purge=True), stats=stats), NOW)
-    assert (after.deleted_rows, after.rows, after.files, after.purged_at) == (0, 1_999, 2, NOW)
+    assert (after.deleted_rows, after.rows, after.files, after.upkeep.purged_at) == (0, 1_999, 2, NOW)
 
 
 @pytest.mark.parametrize("pruned", [False, True])
@@ -181,9 +182,9 @@ def test_vacuum_goes_by_the_log_or_by_the_folder_where_the_log_was_cut(spark: Sp
     stats = table_stats(path, DeltaLog(path).newest() or 0)
     plan = MaintenancePlan(vacuum=Vacuum.LITE)
     after = maintain(spark, MaintenanceTask(table=TABLE, path=path, plan=plan, stats=stats), NOW)
-    assert after.last_upkeep is not None
-    assert after.last_upkeep.did == ("VACUUM FULL" if pruned else "VACUUM LITE")
-    assert (after.vacuumed_at, after.vacuumed_fully_at) == (NOW, NOW if pruned else None)
+    assert after.upkeep.last_upkeep is not None
+    assert after.upkeep.last_upkeep.did == ("VACUUM FULL" if pruned else "VACUUM LITE")
+    assert (after.upkeep.vacuumed_at, after.upkeep.vacuumed_fully_at) == (NOW, NOW if pruned else None)
     assert orphan.exists() is not pruned
     assert len(list(Path(path).glob("part-*"))) == (1 if pruned else 2)
 

@@ -9,6 +9,7 @@ import pytest
 from cdc_ops.core.layout.compaction import NEVER, Partitioning, Rewrite, RewriteLimits, joining, plan_rewrites
 from cdc_ops.core.layout.data_files import DataFile, size_classes
 from cdc_ops.core.maintenance import Maintenance, MaintenancePlan, MaintenancePolicy, TableStats, choose_files, plan_maintenance
+from tests.operations import changed
 
 MB = 1 << 20
 LIMITS = RewriteLimits(min_small_files=4, target_bytes=128 * MB, max_deleted_share=0.25)
@@ -150,7 +151,7 @@ def kept(policy: MaintenancePolicy, batches: int, deleted: int) -> tuple[int, in
             live = sum((file.rows or 0) - file.deleted for file in taken)
             table = [file for file in table if not any(file is one for one in taken)]
             table.append(DataFile(size=rewrite.live_bytes, rows=live, modified=batch))
-            upkeep, stats = upkeep + rewrite.live_bytes, replace(stats, optimized_at=now)
+            upkeep, stats = upkeep + rewrite.live_bytes, changed(stats, optimized_at=now)
     return written, upkeep, table
 
 
@@ -167,7 +168,7 @@ SMALL = TableStats(delta_version=1, files=40, size_bytes=40, sizes=size_classes(
 
 def test_a_plan_without_files_that_are_worth_it_has_no_optimize() -> None:
     policy, now = MaintenancePolicy(), datetime(2026, 1, 2, tzinfo=UTC)
-    vacuum = replace(SMALL, vacuumed_at=datetime(2026, 1, 1, tzinfo=UTC), commits_since_vacuum=3)
+    vacuum = changed(SMALL, vacuumed_at=datetime(2026, 1, 1, tzinfo=UTC), commits_since_vacuum=3)
     plan = plan_maintenance(policy, vacuum, now)
     assert plan.optimize
     found = choose_files(plan, policy, files(1, 1), PLAIN)

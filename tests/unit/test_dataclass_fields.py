@@ -5,10 +5,6 @@ from pathlib import Path
 from typing import Final
 
 MOST: Final = 14
-LARGE: Final = {
-    "TableStats": 16,
-}
-"""Values that have more, with how many: nothing may grow, and what shrinks leaves this list."""
 
 
 def test_no_value_has_more_fields_than_a_reader_can_hold() -> None:
@@ -18,7 +14,7 @@ def test_no_value_has_more_fields_than_a_reader_can_hold() -> None:
             if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
                 fields[node.name] = max(fields.get(node.name, 0), sum(_is_field(one) for one in node.body))
     assert len(fields) > 300
-    assert {name: count for name, count in fields.items() if count > MOST} == LARGE
+    assert {name: count for name, count in fields.items() if count > MOST} == {}
 
 
 def _is_field(node: ast.stmt) -> bool:

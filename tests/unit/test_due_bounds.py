@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdc_ops.core.maintenance import MaintenancePolicy, TableStats
+from cdc_ops.core.maintenance import MaintenancePolicy, TableStats, Upkeep
 from cdc_ops.core.operation.ledger_and_lake import LedgerStatus
 from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.pipeline.table_settings import Method
@@ -24,7 +24,7 @@ from cdc_ops.steps.maintain import due_maintenance
 from cdc_ops.steps.runs import idle_search
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-STATS = TableStats(delta_version=0, files=1, size_bytes=1, vacuumed_at=NOW)
+STATS = TableStats(delta_version=0, files=1, size_bytes=1, upkeep=Upkeep(vacuumed_at=NOW))
 
 
 def table(path: Path, kind: str, **properties: str) -> str:

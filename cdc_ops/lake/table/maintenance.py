@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.layout.compaction import Rewrite
-from cdc_ops.core.maintenance import Maintenance, MaintenancePlan, TableStats, Vacuum
+from cdc_ops.core.maintenance import Maintenance, MaintenancePlan, TableStats, Upkeep, Vacuum
 from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.lake.log.data_files import read_files
 from cdc_ops.lake.log.delta_log import DeltaLog
@@ -75,18 +75,20 @@ def maintain(spark: SparkSession, task: MaintenanceTask, now: datetime) -> Table
 
 def _remembered(task: MaintenanceTask, seen: TableStats, maintenance: Maintenance) -> TableStats:
     """Returns the numbers after maintenance, with when what was done last."""
-    plan, stats, now = task.plan, task.stats, maintenance.at
+    plan, stats, before, now = task.plan, task.stats, task.stats.upkeep, maintenance.at
     return replace(
         seen,
         rows=stats.rows if seen.rows is None else seen.rows,
-        optimized_at=now if plan.optimize else stats.optimized_at,
-        optimized_files=seen.files if plan.optimize else min(stats.optimized_files, seen.files),
-        vacuumed_at=now if plan.vacuum else stats.vacuumed_at,
-        vacuumed_fully_at=now if "VACUUM FULL" in maintenance.did else stats.vacuumed_fully_at,
-        purged_at=now if plan.purge else stats.purged_at,
-        commits_since_vacuum=0 if plan.vacuum else stats.commits_since_vacuum,
-        last_upkeep=maintenance,
-        upkeep_bytes=stats.upkeep_bytes + maintenance.written_bytes,
+        upkeep=Upkeep(
+            optimized_at=now if plan.optimize else before.optimized_at,
+            optimized_files=seen.files if plan.optimize else min(before.optimized_files, seen.files),
+            vacuumed_at=now if plan.vacuum else before.vacuumed_at,
+            vacuumed_fully_at=now if "VACUUM FULL" in maintenance.did else before.vacuumed_fully_at,
+            purged_at=now if plan.purge else before.purged_at,
+            commits_since_vacuum=0 if plan.vacuum else before.commits_since_vacuum,
+            last_upkeep=maintenance,
+            upkeep_bytes=before.upkeep_bytes + maintenance.written_bytes,
+        ),
         catalog=stats.catalog,
         exact_bounds=plan.bounds or stats.exact_bounds,
     )
