@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks._harness import BENCH
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from tests.lake_case import Case, schema

@@ -18,8 +18,8 @@ from pathlib import Path
 from benchmarks._harness import CONNECTION, DATABASE, cpu_of_family, family
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec, Landing
 from cdc_ops.core.operation.operation import Operation, OperationKind, Planning, SourceColumns, Target
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
 from cdc_ops.core.operation.reads import ChunkRead
-from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.pipeline.pipeline import Reader, SourceConfig, SourceKind, SparkConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName

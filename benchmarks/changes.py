@@ -25,7 +25,7 @@ from benchmarks import _plot
 from benchmarks._harness import LOCAL, ROOT, cpu_of_family, report
 from benchmarks._large_table import KEYS, SCHEMA, SPARK_SCHEMA, LargeTable, bytes_below, staged
 from benchmarks.peers import peer_python
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch

@@ -21,7 +21,7 @@ from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableStorage
 from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.operation.log_batch import LogBatchResult
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.lake.merge.apply import apply

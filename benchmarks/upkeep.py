@@ -29,7 +29,7 @@ from benchmarks._large_table import NEW, ROWS_OF_A_FILE, SCHEMA, SPARK_SCHEMA, L
 from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import MaintenancePolicy, TableStats, carry_over, choose_files, plan_maintenance
 from cdc_ops.core.operation.job import MaintenanceTask
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.lake.log.data_files import partitioning, read_files
 from cdc_ops.lake.log.delta_log import DeltaLog

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.archive.watermarks import OffsetRange
-from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.operation.protocol.commit_json import render_record
+from cdc_ops.core.operation.protocol.commit_record import commit_record
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
 from cdc_ops.core.operation.run_request import RunRequest

@@ -10,7 +10,7 @@ from pyspark.sql import Row as SparkRow
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar, cast, get_type_hints
 from cdc_ops.core.apply.apply_spec import ApplyMode, ApplySpec
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import Operation, Planning, SourceColumns, Target
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
-from cdc_ops.core.operation.table_progress import TableProgress
 
 T = TypeVar("T")
 

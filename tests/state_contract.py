@@ -15,9 +15,9 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress, TableProgress
+from cdc_ops.core.operation.protocol.table_state import Phase, abandoned, committed, scanned, unchanged
 from cdc_ops.core.operation.results import Counts, Outcome
-from cdc_ops.core.operation.table_progress import SnapshotProgress, TableProgress
-from cdc_ops.core.operation.table_state import Phase, abandoned, committed, scanned, unchanged
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, StaleStateError, StateError

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.table_state import TableState, scanned
+from cdc_ops.core.operation.protocol.table_state import TableState, scanned
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import FreeTable, IdleTable
 from cdc_ops.state.db import schema

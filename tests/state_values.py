@@ -18,8 +18,8 @@ from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, Cursor
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats, Upkeep
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.protocol.table_state import TableState, committed
 from cdc_ops.core.operation.results import Counts, OperationResult, Outcome
-from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.lease import Lease

@@ -10,9 +10,9 @@ from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.json_codec import dumps
 from cdc_ops.core.maintenance import TableStats, Upkeep
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.results import Counts
-from cdc_ops.core.operation.table_progress import SnapshotProgress
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.run_cost import CostBasis, RunCost, figure
 from cdc_ops.core.schema.tables import TableName

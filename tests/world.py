@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.alerts.conditions import read_conditions
 from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
 from cdc_ops.core.pipeline.receivers import AlertKind
@@ -148,7 +148,7 @@ class World:
 
     def data_commits(self, table: str) -> list[int]:
         """The op_seq of every commit of ours in the Delta log, oldest first."""
-        from cdc_ops.core.operation.commit_json import parse_record
+        from cdc_ops.core.operation.protocol.commit_json import parse_record
 
         records = (parse_record(commit["userMetadata"]) for commit in commits(self.path(table)) if commit["userMetadata"])
         return [record.op_seq for record in records if record is not None]

@@ -17,7 +17,7 @@ from cdc_ops.core.instants import parse_instant
 from cdc_ops.errors import ConfigError, RequestError
 
 if TYPE_CHECKING:
-    from cdc_ops.core.operation.commit_record import CommitRecord
+    from cdc_ops.core.operation.protocol.commit_record import CommitRecord
 
 Place = tuple[int, ...]
 _VERSION: Final = re.compile(r"\d{1,18}", re.ASCII)

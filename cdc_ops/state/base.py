@@ -1,6 +1,7 @@
 """The ledger as two types: `StateReader` for whoever only looks (plugin page, CLI status, plans), `StateStore` for the steps that write.
 
-The ledger is a cache of the Delta log plus the frozen plans; core.operation.table_state says how states move, this says how they are kept.
+The ledger is a cache of the Delta log plus the frozen plans; core.operation.protocol.table_state says how states move, this says how they
+are kept.
 """
 
 from abc import ABC, abstractmethod
@@ -10,8 +11,8 @@ from datetime import datetime, timedelta
 
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.table_state import Phase, TableState
 from cdc_ops.core.operation.results import OperationResult
-from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.alerts import AlertReader, AlertStore

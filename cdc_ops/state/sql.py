@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Row, select, update
 from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.results import OperationResult, Outcome
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, LeaseHeldError, StaleStateError

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
+from cdc_ops.core.operation.protocol.table_state import TableState, last_drawn
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.operation.table_state import TableState, last_drawn
 from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root, tombstones_path
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, table_path
 from cdc_ops.core.schema.tables import TableName

@@ -22,7 +22,7 @@ from cdc_ops.archives.registry import open_archive
 from cdc_ops.config.connections import connection_url
 from cdc_ops.core.archive.files import ListedRange
 from cdc_ops.core.findings import Finding, Verdict, failed, ok, warning
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import store_options
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables

@@ -8,10 +8,10 @@ from cdc_ops.core.approvals import asked_by
 from cdc_ops.core.events.column_drift import ColumnDrift
 from cdc_ops.core.operation.job import TableResult
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.protocol.table_state import abandoned
 from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.results import Counts, OperationResult, Outcome, Repairs
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.operation.table_state import abandoned
 from cdc_ops.core.phases import PLANNING, Phases, RunPhase, added
 from cdc_ops.core.pipeline.paths import staging_root
 from cdc_ops.core.pipeline.pipeline import TableConfig

@@ -12,7 +12,7 @@ from itertools import count
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
-from cdc_ops.core.operation.merge_plan import null_keys_error
+from cdc_ops.core.operation.merging.merge_plan import null_keys_error
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
 from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome, Repairs

@@ -14,10 +14,10 @@ from typing import Final, assert_never
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import Landing
-from cdc_ops.core.operation.commit_record import LakeHead, with_rows
-from cdc_ops.core.operation.ledger_and_lake import check_base
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.commit_record import LakeHead, with_rows
+from cdc_ops.core.operation.protocol.ledger_and_lake import check_base
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, ReplayRead, WindowRead
 from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
 from cdc_ops.core.phases import RunPhase

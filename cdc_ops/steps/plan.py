@@ -15,15 +15,15 @@ from cdc_ops import __version__
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.windows import fresh_instant
-from cdc_ops.core.operation.commit_record import LakeHead, with_rows
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.operation.job_size import is_small
-from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.protocol.commit_record import LakeHead, with_rows
+from cdc_ops.core.operation.protocol.ledger_and_lake import LedgerStatus, compare
+from cdc_ops.core.operation.protocol.table_state import TableState, projected, scanned
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_state import TableState, projected, scanned
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, known_tables
 from cdc_ops.core.pipeline.table_settings import Method
@@ -153,7 +153,7 @@ def plan_table(context: Context, source: Source, request: RunRequest, config: Ta
 
 
 def _compare_with_lake(reader: StateReader, state: TableState, head: LakeHead | None) -> LedgerStatus:
-    """Compares a table's ledger and lake; see `cdc_ops.core.operation.ledger_and_lake.compare` for the errors."""
+    """Compares a table's ledger and lake; see `cdc_ops.core.operation.protocol.ledger_and_lake.compare` for the errors."""
     operations = reader.open_operations(state.pipeline, state.table)
     return compare(state, head, operations, reader.abandoned_ids(state.pipeline, state.table))
 

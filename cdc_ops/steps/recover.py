@@ -11,13 +11,10 @@ from dataclasses import dataclass, replace
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.maintenance import carry_over
-from cdc_ops.core.operation.commit_record import LakeHead
-from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare, foreign_error
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
-from cdc_ops.core.operation.results import OperationResult, Outcome
-from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.operation.table_state import (
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
+from cdc_ops.core.operation.protocol.ledger_and_lake import LedgerStatus, compare, foreign_error
+from cdc_ops.core.operation.protocol.table_state import (
     TableState,
     abandoned,
     adopted,
@@ -28,6 +25,9 @@ from cdc_ops.core.operation.table_state import (
     restarted_state,
     unchanged,
 )
+from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
+from cdc_ops.core.operation.results import OperationResult, Outcome
+from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.errors import LedgerBehindError, StateError

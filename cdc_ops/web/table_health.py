@@ -7,7 +7,7 @@ from datetime import datetime
 from cdc_ops.core.approvals import ApprovalRecord, answer_text, question_text
 from cdc_ops.core.archive.completeness import GapRecord, GapStatus
 from cdc_ops.core.operation.operation import OperationKind
-from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.text import plural
 from cdc_ops.state.alerts import Finding

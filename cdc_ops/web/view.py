@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
+from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.operation.run_request import airflow_run_id
-from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.processes import LOCAL
 from cdc_ops.state.base import TableGlance, TableOverview
 from cdc_ops.state.table_run import TableRunStatus

@@ -19,10 +19,10 @@ from cdc_ops import __version__
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.maintenance import TableStats, Upkeep
-from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.operation.protocol.commit_json import render_record
+from cdc_ops.core.operation.protocol.commit_record import commit_record
 from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, LakeConflictError, NullKeyError

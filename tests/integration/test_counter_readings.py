@@ -10,7 +10,7 @@ import pytest
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.sources.base import open_source

@@ -18,8 +18,8 @@ from sqlalchemy.pool import NullPool
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.job import JobSpec, StepResult
-from cdc_ops.core.operation.table_progress import TableProgress
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.dev.servers import DatabaseServer, PostgresServer
 from cdc_ops.errors import JobLostError, TableReplacedError
 from cdc_ops.sources.sql.idle_probe import WaitingSession

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.job import JobSpec, StepResult
+from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import JobLostError, LeaseHeldError, LedgerBehindError, RequestError, TargetForeignError, TargetNotDeltaError

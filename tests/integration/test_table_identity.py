@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from cdc_ops.core.cursor.cursors import CursorValue
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
+from cdc_ops.core.operation.protocol.table_state import TableState, committed
 from cdc_ops.core.operation.run_request import AskedComparison, ResyncMode, RunKind
-from cdc_ops.core.operation.table_progress import TableProgress
-from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, PostgresServer
 from cdc_ops.errors import TableReplacedError

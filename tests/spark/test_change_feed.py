@@ -15,7 +15,7 @@ import cdc_ops
 from cdc_ops.cli import app
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.change_range import parse_bound
-from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
+from cdc_ops.core.operation.merging.merge_plan import keys_condition, plan_merge
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.errors import ChangesUnavailableError
 from cdc_ops.lake.log.change_feed_log import find_range

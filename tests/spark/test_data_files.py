@@ -180,8 +180,8 @@ def record_of(lake: Lake, operation: Operation) -> str:
     """Returns the record that a run would commit with."""
     from cdc_ops import __version__
     from cdc_ops.core.cursor.late_rows import NONE_LATE
-    from cdc_ops.core.operation.commit_json import render_record
-    from cdc_ops.core.operation.commit_record import commit_record
+    from cdc_ops.core.operation.protocol.commit_json import render_record
+    from cdc_ops.core.operation.protocol.commit_record import commit_record
 
     return render_record(commit_record(operation, rows=2, package_version=__version__, late=NONE_LATE, marked=0, archive=None))
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.maintenance import MaintenancePlan, with_bounds
 from cdc_ops.core.operation.job import MaintenanceTask
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.results import Manifest, OperationResult
 from cdc_ops.errors import LakeConflictError
 from cdc_ops.lake.data_files import commit as commit_module

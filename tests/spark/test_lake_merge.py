@@ -11,9 +11,9 @@ from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.commit_json import parse_record
-from cdc_ops.core.operation.commit_record import commit_record
-from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge
+from cdc_ops.core.operation.merging.merge_plan import keys_condition, plan_merge
+from cdc_ops.core.operation.protocol.commit_json import parse_record
+from cdc_ops.core.operation.protocol.commit_record import commit_record
 from cdc_ops.core.operation.results import Outcome
 from cdc_ops.errors import ConfigError, DuplicateKeyError, LakeConflictError, TargetForeignError, TargetNotDeltaError, TargetSchemaError
 from cdc_ops.lake.log.head import find_commit, read_head

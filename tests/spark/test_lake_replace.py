@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.results import KeyRange, Manifest, OperationResult, Outcome
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import find_commit, read_head

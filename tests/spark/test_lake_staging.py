@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.errors import EnvironmentSetupError, LandedRowsLostError, NullKeyError
 from cdc_ops.lake.staging import landing, shared_folder

@@ -14,7 +14,7 @@ from cdc_ops.core.layout.compaction import Partitioning
 from cdc_ops.core.layout.data_files import SizeClass
 from cdc_ops.core.maintenance import MaintenancePlan, MaintenancePolicy, TableStats, Vacuum, choose_files
 from cdc_ops.core.operation.job import MaintenanceTask
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.lake.diff.comparison import compare_tables
 from cdc_ops.lake.log.data_files import partitioning, read_files
 from cdc_ops.lake.log.delta_log import DeltaLog

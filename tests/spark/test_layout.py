@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.layout.compaction import Partitioning
-from cdc_ops.core.operation.merge_plan import plan_merge
-from cdc_ops.core.operation.statement import Statement
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.statement import Statement
 from cdc_ops.lake.log.data_files import partitioning
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import read_head

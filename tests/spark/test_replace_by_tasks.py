@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import LakeConflictError

@@ -23,7 +23,7 @@ from cdc_ops.core.apply.scd import POSITION_TYPE, Sequence, SequenceKind, TableS
 from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.operation.log_batch import LogBatchResult
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
 from cdc_ops.lake.log.delta_log import DeltaLog

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window, contains, next_window
-from cdc_ops.core.operation.commit_record import CommitRecord
-from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, check_base, compare
 from cdc_ops.core.operation.operation import Operation, OperationKind
-from cdc_ops.core.operation.reads import CompareRead, WindowRead
-from cdc_ops.core.operation.results import Outcome
-from cdc_ops.core.operation.table_progress import SnapshotProgress
-from cdc_ops.core.operation.table_state import (
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
+from cdc_ops.core.operation.protocol.ledger_and_lake import LedgerStatus, check_base, compare
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress
+from cdc_ops.core.operation.protocol.table_state import (
     Phase,
     TableState,
     abandoned,
@@ -31,6 +29,8 @@ from cdc_ops.core.operation.table_state import (
     scanned,
     unchanged,
 )
+from cdc_ops.core.operation.reads import CompareRead, WindowRead
+from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard

@@ -10,10 +10,10 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound, Window, contains
-from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
 from cdc_ops.core.operation.operation import Operation, OperationKind, app_id
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.reads import CompareRead
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import LeaseHeldError, StaleStateError
 from tests.operations import changed

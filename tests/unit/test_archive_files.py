@@ -25,9 +25,9 @@ from cdc_ops.core.archive.files import (
     ledger_records,
 )
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange, PartitionWatermark
-from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import OperationKind
-from cdc_ops.core.operation.table_state import rebuilt
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
+from cdc_ops.core.operation.protocol.table_state import rebuilt
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveChangedError
 from tests.operations import made

@@ -19,8 +19,8 @@ from cdc_ops.core.archive.quiet import MOST_LISTINGS
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead
-from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
 from cdc_ops.core.pipeline.watch import Watch, WatchedEntry
 from cdc_ops.core.schema.tables import TableName

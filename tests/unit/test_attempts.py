@@ -12,9 +12,9 @@ from cdc_ops.airflow.task_context import TaskContext
 from cdc_ops.core.apply.apply_spec import Landing
 from cdc_ops.core.operation.job import Step
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.protocol.table_state import abandoned
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.operation.table_state import abandoned
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import StaleStateError

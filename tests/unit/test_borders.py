@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.table_progress import SnapshotProgress
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.sources.chunks.chunks import MOST_CHUNKS, ChunkSize, assemble, shape_of
 from cdc_ops.sources.chunks.split_key import SplitKey, choose_axis, why_uncut

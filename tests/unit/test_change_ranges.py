@@ -13,9 +13,9 @@ from cdc_ops.cli import app
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.change_range import Bound, BoundKind, ChangeMode, LoggedCommit, parse_bound, version_at
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.commit_json import render_record
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
 from cdc_ops.core.pipeline.table_settings import CHANGE_FEED
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ChangesUnavailableError, RequestError

@@ -4,7 +4,7 @@ import pytest
 
 from cdc_ops import __version__
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
-from cdc_ops.core.operation.commit_record import LakeHead, commit_record
+from cdc_ops.core.operation.protocol.commit_record import LakeHead, commit_record
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.findings import Verdict
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.schema.tables import TableName

@@ -16,8 +16,8 @@ from cdc_ops.cli.commands import pipelines
 from cdc_ops.cli.commands.pipelines import exit_code
 from cdc_ops.cli.reference import reference_markdown
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.table_progress import TableProgress
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName

@@ -11,9 +11,9 @@ from cdc_ops.cli.commands.verify import print_verification
 from cdc_ops.cli.output import render
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.commit_record import ForeignChange, LakeHead
 from cdc_ops.core.operation.operation import OperationKind
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.commit_record import ForeignChange, LakeHead
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName

@@ -12,13 +12,13 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.job import StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.protocol.commit_json import render_record
+from cdc_ops.core.operation.protocol.commit_record import commit_record
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.results import Counts, Manifest, OperationResult, Outcome
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import CdcError, DeletesRefusedError, LakeConflictError, LeaseHeldError

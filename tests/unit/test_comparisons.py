@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.results import Counts
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.alerts import Finding, Subject

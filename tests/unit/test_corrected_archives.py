@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from cdc_ops.cli import app
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import Manifest
-from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StateError

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdc_ops.core.maintenance import MaintenancePolicy, TableStats, Upkeep
-from cdc_ops.core.operation.ledger_and_lake import LedgerStatus
-from cdc_ops.core.operation.table_state import Phase
+from cdc_ops.core.operation.protocol.ledger_and_lake import LedgerStatus
+from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.log.bounds import EXACT_BOUNDS, corrected_entries, has_exact_bounds, uncertain_files

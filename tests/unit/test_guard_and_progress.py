@@ -8,8 +8,8 @@ import pytest
 from cdc_ops.core import json_codec
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress
 from cdc_ops.core.operation.results import Counts
-from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import span_text

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.held_watermark import long_transaction_alert
 from cdc_ops.core.cursor.windows import SafeBound
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.operation.table_progress import TableProgress
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName

@@ -10,8 +10,8 @@ import pytest
 import cdc_ops
 from cdc_ops.core.apply.deletes import Deletes, source_columns
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, DELETED_COLUMN
-from cdc_ops.core.operation.commit_record import LakeHead, commit_record
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
+from cdc_ops.core.operation.protocol.commit_record import LakeHead, commit_record
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings

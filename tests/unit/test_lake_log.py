@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record, with_rows
-from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
 from cdc_ops.core.operation.operation import app_id
-from cdc_ops.core.operation.table_state import TableState, rebuilt
+from cdc_ops.core.operation.protocol.commit_json import render_record
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record, with_rows
+from cdc_ops.core.operation.protocol.ledger_and_lake import LedgerStatus, compare
+from cdc_ops.core.operation.protocol.table_state import TableState, rebuilt
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StateError, TargetForeignError, TargetNotDeltaError
 from cdc_ops.lake.log.head import find_commit, read_head
 from tests.lake_case import PIPELINE, TABLE, Case

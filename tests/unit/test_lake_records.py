@@ -5,11 +5,11 @@ import json
 import pytest
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.commit_json import parse_record, render_record
-from cdc_ops.core.operation.commit_record import commit_record
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
+from cdc_ops.core.operation.protocol.commit_json import parse_record, render_record
+from cdc_ops.core.operation.protocol.commit_record import commit_record
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress
 from cdc_ops.core.operation.results import KeyRange, Manifest
-from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.errors import StateError, TargetSchemaError
 from cdc_ops.lake.merge.sql import merge_statement

@@ -13,14 +13,14 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.archive.file_names import DmsName, KafkaName, Layout, parse_name
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, Gap, OffsetRange, PartitionWatermark
-from cdc_ops.core.operation.commit_json import parse_record, render_record
-from cdc_ops.core.operation.commit_record import commit_record
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatch, LogBatchResult
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.commit_json import parse_record, render_record
+from cdc_ops.core.operation.protocol.commit_record import commit_record
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
+from cdc_ops.core.operation.protocol.table_state import Phase, TableState, committed, rebuilt
 from cdc_ops.core.operation.results import Manifest
-from cdc_ops.core.operation.table_progress import TableProgress
-from cdc_ops.core.operation.table_state import Phase, TableState, committed, rebuilt
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
 from cdc_ops.core.pipeline.table_matching import resolve_tables

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_ops.core.operation.commit_record import LakeHead, commit_record
+from cdc_ops.core.operation.protocol.commit_record import LakeHead, commit_record
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import Method, TableSettings
 from cdc_ops.core.schema.collated_keys import alike, compare_rules, rules_of, source_names, with_key_columns

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
-from cdc_ops.core.operation.merge_plan import keys_condition, plan_merge, spark_literal
+from cdc_ops.core.operation.merging.merge_plan import keys_condition, plan_merge, spark_literal
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema

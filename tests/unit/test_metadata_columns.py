@@ -7,7 +7,7 @@ import pytest
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.apply.scd import LATEST
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.lake.merge.sql import merge_statement
 from tests.lake_case import Case, schema

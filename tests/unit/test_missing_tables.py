@@ -10,8 +10,8 @@ import pytest
 
 from cdc_ops.config.loading import load_pipeline, shown_file
 from cdc_ops.core.operation.job import StepResult
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
 from cdc_ops.core.pipeline.table_settings import Method, TableSettings

@@ -15,10 +15,10 @@ from cdc_ops.cli.output.verbosity import verbose_option
 from cdc_ops.core.cursor.cursors import Cursor, CursorValue
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress
+from cdc_ops.core.operation.protocol.table_state import TableState, committed
 from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.operation.results import Counts
-from cdc_ops.core.operation.table_progress import SnapshotProgress
-from cdc_ops.core.operation.table_state import TableState, committed
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName

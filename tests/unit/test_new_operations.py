@@ -7,10 +7,10 @@ import pytest
 
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.reads import KeysRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_progress import TableProgress
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.steps.planning.request import TableRequest, new_operation

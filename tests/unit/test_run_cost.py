@@ -21,10 +21,10 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.planned_cost import CostEvidence, CostSample, planned_cost
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, WindowRead
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.operation.run_request import Accepts, RunRequest
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig

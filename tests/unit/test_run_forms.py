@@ -16,8 +16,8 @@ from cdc_ops.core.archive.completeness import GapRecord, GapStatus
 from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.state.base import TableOverview

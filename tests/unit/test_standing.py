@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, check_base, compare
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.operation.table_state import TableState, committed, rebuilt, rebuilt_from_data
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operation.protocol.ledger_and_lake import LedgerStatus, check_base, compare
+from cdc_ops.core.operation.protocol.table_state import TableState, committed, rebuilt, rebuilt_from_data
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
 from tests.operations import with_fields

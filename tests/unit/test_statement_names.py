@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.metadata_columns import START, MetadataColumns
-from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan, keys_condition, older_than, position_literal
-from cdc_ops.core.operation.metadata_values import MetadataValues
+from cdc_ops.core.operation.merging.merge_plan import FROM, GONE, REUSED, MergePlan, keys_condition, older_than, position_literal
+from cdc_ops.core.operation.merging.metadata_values import MetadataValues
 from cdc_ops.core.operation.results import KeyRange
 from cdc_ops.core.schema.tables import TableName, folder_name, name_of_folder
 from cdc_ops.core.text import split_list

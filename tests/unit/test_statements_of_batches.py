@@ -7,10 +7,9 @@ import pytest
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
-from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.metadata_values import MetadataValues
-from cdc_ops.core.operation.results import KeyRange
-from cdc_ops.core.operation.statement import (
+from cdc_ops.core.operation.merging.merge_plan import MergePlan
+from cdc_ops.core.operation.merging.metadata_values import MetadataValues
+from cdc_ops.core.operation.merging.statement import (
     LEAST_FILES,
     MOST_FILES,
     MOST_LITERALS,
@@ -20,6 +19,7 @@ from cdc_ops.core.operation.statement import (
     choose_statement,
     key_condition,
 )
+from cdc_ops.core.operation.results import KeyRange
 
 PLAN = MergePlan(mode=ApplyMode.MERGE, keys=("id",), columns=("id", "Name"))
 TABLE = StoredTable(columns=(("id", "int"), ("name", "string")), deletion_vectors=True, files=12)

@@ -8,9 +8,9 @@ import pytest
 
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.results import Counts
-from cdc_ops.core.operation.table_progress import TableProgress
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import TableOverview
 from cdc_ops.state.table_run import RunResult, RunTiming, TableRun, TableRunStatus

@@ -21,7 +21,7 @@ from sqlalchemy import Engine, event
 from cdc_ops.core import json_codec
 from cdc_ops.core.approvals import ApprovalRecord, Asked, Decision
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LedgerUnavailableError
 from cdc_ops.state.base import StateReader

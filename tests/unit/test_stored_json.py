@@ -13,9 +13,9 @@ from cdc_ops.core.archive.watermarks import Gap
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import LateRows
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.commit_json import parse_record, render_record
-from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.commit_json import parse_record, render_record
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
 from cdc_ops.core.operation.results import Counts, Repairs
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.table_identity import TableIdentity

@@ -16,13 +16,13 @@ from cdc_ops.core.approvals import asked_by
 from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.log_batch import LogBatchResult
-from cdc_ops.core.operation.merge_plan import plan_merge
+from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TableRule, TargetConfig
 from cdc_ops.core.pipeline.table_settings import Method, TableSettings

@@ -7,12 +7,12 @@ import pytest
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.cursor.windows import SafeBound
-from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord, commit_record
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress, TableProgress
+from cdc_ops.core.operation.protocol.table_state import TableState, adopted, committed, projected, rebuilt, unchanged
 from cdc_ops.core.operation.reads import CompareRead, KeysRead, Read
 from cdc_ops.core.operation.run_request import Accepts, ResyncMode, RunKind, RunRequest
-from cdc_ops.core.operation.table_progress import SnapshotProgress, TableProgress
-from cdc_ops.core.operation.table_state import TableState, adopted, committed, projected, rebuilt, unchanged
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.schema.table_identity import NO_IDENTITY, Sameness, TableIdentity, compare_identity, has_moved, identity_after

@@ -8,10 +8,10 @@ import pytest
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import RangeChecksum
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
-from cdc_ops.core.operation.ledger_and_lake import check_base, compare
 from cdc_ops.core.operation.operation import Operation, OperationKind
-from cdc_ops.core.operation.table_state import TableState, abandoned, committed, projected, rebuilt, scanned
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord, ForeignChange, LakeHead, commit_record
+from cdc_ops.core.operation.protocol.ledger_and_lake import check_base, compare
+from cdc_ops.core.operation.protocol.table_state import TableState, abandoned, committed, projected, rebuilt, scanned
 from cdc_ops.errors import LakeBehindError, StaleStateError
 from tests.lake_case import PIPELINE, TABLE, Case, watermark
 from tests.operations import made

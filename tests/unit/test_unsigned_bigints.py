@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.merge_plan import keys_condition, spark_literal
+from cdc_ops.core.operation.merging.merge_plan import keys_condition, spark_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Counts, Manifest, Repairs
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of

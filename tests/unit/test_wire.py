@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from cdc_ops.core import json_codec
 from cdc_ops.core.cursor.cursors import CursorType, CursorValue
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.job import JobSpec, StepResult, TableResult
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.reads import ChunkRead, KeysRead, Read
 from cdc_ops.core.operation.results import Manifest, OperationResult
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StateError
 from cdc_ops.state.base import TableOverview

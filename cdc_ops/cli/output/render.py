@@ -19,7 +19,7 @@ from cdc_ops.errors import CdcError
 
 if TYPE_CHECKING:
     from cdc_ops.core.approvals import ApprovalRecord
-    from cdc_ops.core.operation.table_state import TableState
+    from cdc_ops.core.operation.protocol.table_state import TableState
     from cdc_ops.core.schema.tables import TableName
     from cdc_ops.state.base import TableOverview
     from cdc_ops.state.table_run import TableRun

@@ -14,8 +14,8 @@ from cdc_ops.core.approvals import Approval
 from cdc_ops.core.cursor.cursors import Cursor
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.log_batch import LOG_COLUMNS
+from cdc_ops.core.operation.protocol.table_progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, ChunkRead, CompareRead, KeysRead, Read, ReplayRead, WindowRead
-from cdc_ops.core.operation.table_progress import TableProgress
 from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 
@@ -56,7 +56,8 @@ class Target:
         properties: Delta table properties for a table that has to be created.
         cluster_by: Columns that it is clustered by; () = as it is.
         partition_by: Columns that it is partitioned by, if it has to be created or replaced.
-        version: The Delta version that the plan saw, up to which changes by others are known (`core.operation.ledger_and_lake.check_base`).
+        version: The Delta version that the plan saw, up to which changes by others are known
+            (`core.operation.protocol.ledger_and_lake.check_base`).
     """
 
     path: str
@@ -117,7 +118,7 @@ class Operation:
         target: The table that is written.
         source: The columns that are read.
         before: The table as the plan saw it: what its commit record has to say for this operation to be applied on top of it
-            (`core.operation.ledger_and_lake.check_base`).
+            (`core.operation.protocol.ledger_and_lake.check_base`).
         after: The table once this operation has committed.
         apply: What is done with the rows.
         read: What is read.

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
-from cdc_ops.core.operation.merge_plan import spark_literal
+from cdc_ops.core.operation.merging.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import KeyRange
 from cdc_ops.core.reconcile.diff import SAMPLES

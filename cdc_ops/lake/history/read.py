@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.events.event_history import Begin, HistoryCheckpoint, HistoryKind, Point, chosen_begin
 from cdc_ops.core.events.format_spec import EventOperation
-from cdc_ops.core.operation.merge_plan import position_literal
+from cdc_ops.core.operation.merging.merge_plan import position_literal
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.history.rows import MICROS, Kept, later_states, placed

@@ -29,8 +29,8 @@ from cdc_ops.core.change_range import Bound, BoundKind
 from cdc_ops.core.events.change_feed import key_columns, struct_type
 from cdc_ops.core.events.event_history import Begin, HistoryCheckpoint, HistoryKind
 from cdc_ops.core.events.format_spec import EventOperation, FormatSpec, RecordKind
-from cdc_ops.core.operation.commit_json import parse_record
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.protocol.commit_json import parse_record
 from cdc_ops.core.schema.tables import Column as TableColumn
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.text import quoted

@@ -12,8 +12,8 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from cdc_ops.core.change_range import Bound, LoggedCommit, version_at
-from cdc_ops.core.operation.commit_json import parse_record
-from cdc_ops.core.operation.commit_record import CommitRecord
+from cdc_ops.core.operation.protocol.commit_json import parse_record
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
 from cdc_ops.core.pipeline.table_settings import CHANGE_FEED
 from cdc_ops.core.schema.type_widening import canonical_type, holds
 from cdc_ops.errors import ChangesUnavailableError, RequestError, StateError

@@ -5,9 +5,9 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from cdc_ops.core.operation.commit_json import parse_record
-from cdc_ops.core.operation.commit_record import CommitRecord, ForeignChange, LakeHead
 from cdc_ops.core.operation.operation import app_id
+from cdc_ops.core.operation.protocol.commit_json import parse_record
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord, ForeignChange, LakeHead
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.phases import Phases, PhaseSeconds, RunPhase
 from cdc_ops.core.pipeline.table_settings import CHANGE_FEED

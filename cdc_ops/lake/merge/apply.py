@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops import __version__
-from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import CommitRecord, commit_record
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.commit_json import render_record
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord, commit_record
 from cdc_ops.core.operation.results import OperationResult, Outcome, Repairs
 from cdc_ops.core.phases import PhaseSeconds, RunPhase
 from cdc_ops.core.schema.value_policies import NullifiedValues
@@ -41,7 +41,7 @@ def apply(operation: Operation, batch: Batch) -> OperationResult:
 
     The batch must have one row per key (`steps.stage.latest_rows` sees to it): Delta notices two rows of a key only where the key is in
     the table already, and would insert both where it is not. Whether the table stands where the operation was planned is checked by the
-    caller (`core.operation.ledger_and_lake.check_base`).
+    caller (`core.operation.protocol.ledger_and_lake.check_base`).
 
     Args:
         operation: The frozen operation.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
-from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.merging.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.lake.data_files.checked_write import WrittenRows

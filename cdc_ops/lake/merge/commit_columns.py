@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.merging.merge_plan import MergePlan
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.sql import commit_values
 

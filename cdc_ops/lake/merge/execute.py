@@ -9,9 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.merge_plan import MergePlan
-from cdc_ops.core.operation.operation import Operation, app_id
-from cdc_ops.core.operation.statement import (
+from cdc_ops.core.operation.merging.merge_plan import MergePlan
+from cdc_ops.core.operation.merging.statement import (
     KEYS_OF_A_GROUP,
     MOST_LITERALS,
     Statement,
@@ -20,6 +19,7 @@ from cdc_ops.core.operation.statement import (
     choose_statement,
     key_condition,
 )
+from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.schema.value_policies import NOTHING_NULLIFIED, NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.data_files.checked_write import COUNTED, CheckedWrite

@@ -18,7 +18,7 @@ from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows, measured
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.merge_plan import spark_literal
+from cdc_ops.core.operation.merging.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import WindowRead
 from cdc_ops.core.text import quoted

@@ -15,7 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, TimestampType
 
-from cdc_ops.core.operation.merge_plan import GONE
+from cdc_ops.core.operation.merging.merge_plan import GONE
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import UnstorableValueError

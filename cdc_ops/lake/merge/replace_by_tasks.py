@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.operation.merging.statement import MOST_FILES
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.operation.statement import MOST_FILES
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.data_files.commit import FileTransaction, can_commit, why_not_plain
 from cdc_ops.lake.data_files.key_search import KeySearch, NotSearchedError, answers_of, candidates, find_rows, key_type

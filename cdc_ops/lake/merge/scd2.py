@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.metadata_columns import END, START, TOUCHED
 from cdc_ops.core.operation.log_batch import REST_IS_NULL
-from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan
+from cdc_ops.core.operation.merging.merge_plan import FROM, GONE, REUSED, MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog

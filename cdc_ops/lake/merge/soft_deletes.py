@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.merging.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead, ReplayRead
 from cdc_ops.core.text import quoted

@@ -4,8 +4,8 @@ from typing import Final
 
 from cdc_ops.core.apply.metadata_columns import START
 from cdc_ops.core.operation.log_batch import REST_IS_NULL
-from cdc_ops.core.operation.merge_plan import FROM, GONE, REUSED, MergePlan
-from cdc_ops.core.operation.metadata_values import RowOp
+from cdc_ops.core.operation.merging.merge_plan import FROM, GONE, REUSED, MergePlan
+from cdc_ops.core.operation.merging.metadata_values import RowOp
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.sql_text import text_literal
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc_ops.core.operation.merge_plan import spark_literal
+from cdc_ops.core.operation.merging.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.core.schema.type_widening import canonical_type

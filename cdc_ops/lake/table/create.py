@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.commit_record import LakeHead
-from cdc_ops.core.operation.ledger_and_lake import if_renamed
 from cdc_ops.core.operation.operation import Operation, app_id
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
+from cdc_ops.core.operation.protocol.ledger_and_lake import if_renamed
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.core.schema.unsigned_bigints import NARROW, WIDE
 from cdc_ops.core.text import quoted

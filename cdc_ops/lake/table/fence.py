@@ -10,9 +10,9 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from cdc_ops import __version__
-from cdc_ops.core.operation.commit_json import render_record
-from cdc_ops.core.operation.commit_record import CommitRecord, RecordedCounts
 from cdc_ops.core.operation.operation import Operation, OperationKind, app_id
+from cdc_ops.core.operation.protocol.commit_json import render_record
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord, RecordedCounts
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.log.head import read_head

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from cdc_ops.core.operation.commit_record import CommitRecord
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.log.head import FORMER_PIPELINES, OWNER_PIPELINE, former_pipelines, read_head

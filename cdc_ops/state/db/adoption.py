@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, func, select, update
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db import leases, operations, schema, table_rows
 from cdc_ops.state.db.schema import (

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.maintenance import TableStats
-from cdc_ops.core.operation.table_state import Phase, TableState
+from cdc_ops.core.operation.protocol.table_state import Phase, TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.base import RunGlance, TableGlance, TableOverview
 from cdc_ops.state.db import table_rows, totals

@@ -7,8 +7,8 @@ from cdc_ops.core.archive.binlog_sequence import lists_transactions
 from cdc_ops.core.archive.completeness import GapStatus, MissingEvents, asked_for
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, Gap
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.table_state import Phase, TableState
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
-from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.state.base import StateStore

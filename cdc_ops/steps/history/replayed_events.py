@@ -10,7 +10,7 @@ from cdc_ops.core.apply.metadata_columns import START
 from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.events.event_history import HistoryKind, Replay
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL, LogBatchResult
-from cdc_ops.core.operation.merge_plan import plan_merge, position_literal
+from cdc_ops.core.operation.merging.merge_plan import plan_merge, position_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ReplayRead
 from cdc_ops.core.operation.results import Manifest

@@ -7,9 +7,9 @@ burnt, and the table that it may have left without a row becomes what the new pl
 from functools import partial
 
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.table_state import TableState, last_drawn, restarted_state
 from cdc_ops.core.operation.reads import ChunkRead
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_state import TableState, last_drawn, restarted_state
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.lake.staging.manifests import is_landed
 from cdc_ops.sources.base import Source

@@ -16,8 +16,8 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.cursors import CursorValue, format_datetime
 from cdc_ops.core.cursor.windows import SafeBound
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.operation.reads import CompareRead
-from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import Buckets, cut

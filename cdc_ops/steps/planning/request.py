@@ -14,9 +14,9 @@ from cdc_ops.core.archive.completeness import MissingEvents
 from cdc_ops.core.cursor.windows import SafeBound, Window
 from cdc_ops.core.events.event_history import EVENT_HISTORY
 from cdc_ops.core.operation.operation import Operation, OperationKind, Planning, SourceColumns, Target
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead, Read, WindowRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
 from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig

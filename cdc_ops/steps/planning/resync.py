@@ -5,11 +5,11 @@ from dataclasses import replace
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.cursor.windows import Window
-from cdc_ops.core.operation.merge_plan import keys_condition
+from cdc_ops.core.operation.merging.merge_plan import keys_condition
 from cdc_ops.core.operation.operation import Operation, OperationKind
+from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.operation.reads import ChunkRead, KeysRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
-from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.schema_evolution import only_columns
 from cdc_ops.errors import RequestError

@@ -7,8 +7,8 @@ from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.cursor.held_watermark import long_transaction_alert
 from cdc_ops.core.cursor.windows import SafeBound, Window, fresh_instant
 from cdc_ops.core.operation.operation import OperationKind
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress
 from cdc_ops.core.operation.reads import ChunkRead
-from cdc_ops.core.operation.table_progress import SnapshotProgress
 from cdc_ops.sources.chunks.chunks import Chunk
 from cdc_ops.steps.planning.late_rows import next_range_checksum
 from cdc_ops.steps.planning.null_cursors import null_cursor_checksum

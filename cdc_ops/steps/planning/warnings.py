@@ -5,10 +5,10 @@ Warnings about cursor and archive come from elsewhere.
 
 from collections.abc import Iterable
 
-from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.reads import ArchiveRead
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.tables import Column

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from cdc_ops.core.maintenance import plan_maintenance
-from cdc_ops.core.operation.ledger_and_lake import LedgerStatus, compare
+from cdc_ops.core.operation.protocol.ledger_and_lake import LedgerStatus, compare
+from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_state import Phase
 from cdc_ops.core.phases import PhaseSeconds, RunPhase, total_seconds
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import Method

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.merging.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.errors import StateError

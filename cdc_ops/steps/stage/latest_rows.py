@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.balanced import balanced_reduce
 from cdc_ops.core.operation.log_batch import PRESENT, REST_IS_NULL
-from cdc_ops.core.operation.merge_plan import folds_nulls
+from cdc_ops.core.operation.merging.merge_plan import folds_nulls
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.merge.batch import Batch

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.merge_plan import MergePlan, older_than, spark_literal
+from cdc_ops.core.operation.merging.merge_plan import MergePlan, older_than, spark_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.expressions import is_true

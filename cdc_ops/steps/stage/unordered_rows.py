@@ -8,7 +8,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.scd import UNPLACED
-from cdc_ops.core.operation.merge_plan import null_keys_error
+from cdc_ops.core.operation.merging.merge_plan import null_keys_error
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.text import quoted

@@ -6,7 +6,7 @@ exactly, as ever, until somebody has everything read again.
 
 from dataclasses import replace
 
-from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.schema.collated_keys import PREFIX, with_key_columns

@@ -8,8 +8,8 @@ All three end with an operation that reads all rows, or compares all of their va
 """
 
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.table_state import Phase, TableState
 from cdc_ops.core.operation.run_request import RunKind, RunRequest
-from cdc_ops.core.operation.table_state import Phase, TableState
 from cdc_ops.core.schema.table_identity import Sameness, TableIdentity, compare_identity, has_moved, identity_after
 from cdc_ops.errors import SourceServerChangedError, TableReplacedError
 from cdc_ops.sources.base import Source

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError

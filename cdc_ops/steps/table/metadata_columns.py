@@ -2,7 +2,7 @@
 
 from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.apply.scd import TableStorage
-from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.operation.table_state import TableState
 from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_matching import MatchedTables, match_tables

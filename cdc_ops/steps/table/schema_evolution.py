@@ -11,8 +11,8 @@ from cdc_ops.config.expressions.spark_conditions import named_columns
 from cdc_ops.core.apply.deletes import source_columns
 from cdc_ops.core.approvals import Asked, asks
 from cdc_ops.core.approvals import Decision as Asks
-from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.schema.collated_keys import alike, compare_rules

@@ -6,8 +6,8 @@ The way back from soft to hard is a full resync: rows that only the lake has wou
 from dataclasses import replace
 
 from cdc_ops.core.apply.deletes import Deletes, source_columns
-from cdc_ops.core.operation.commit_record import LakeHead
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.schema.collated_keys import compare_rules

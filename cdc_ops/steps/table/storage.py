@@ -7,7 +7,7 @@ from cdc_ops.config.expressions.sequence_by import read_parts
 from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import START
 from cdc_ops.core.apply.scd import LATEST, POSITION_TYPE, Sequence, SequenceKind, TableStorage
-from cdc_ops.core.operation.commit_record import LakeHead
+from cdc_ops.core.operation.protocol.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.contradictions import contradictions
 from cdc_ops.core.pipeline.paths import tombstones_path

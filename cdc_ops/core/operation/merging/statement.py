@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_ops.core.apply.apply_spec import ApplyMode
-from cdc_ops.core.operation.merge_plan import MergePlan
+from cdc_ops.core.operation.merging.merge_plan import MergePlan
 
 MOST_FILES: Final = 1_000
 """Files up to which the footer of each may be read where MERGE, by literals, would open a few."""

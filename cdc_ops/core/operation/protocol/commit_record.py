@@ -9,7 +9,7 @@ from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.cursor.late_rows import NONE_LATE, LateRows
 from cdc_ops.core.cursor.windows import Window
 from cdc_ops.core.operation.operation import Operation, OperationKind
-from cdc_ops.core.operation.table_progress import NO_PROGRESS, TableProgress
+from cdc_ops.core.operation.protocol.table_progress import NO_PROGRESS, TableProgress
 from cdc_ops.core.schema.collated_keys import rules_of
 from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import TableName

@@ -14,10 +14,10 @@ from typing import ClassVar
 from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.cursor.auto_increment import CounterSamples
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.commit_record import CommitRecord
 from cdc_ops.core.operation.operation import Operation
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
+from cdc_ops.core.operation.protocol.table_progress import NO_PROGRESS, TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead
-from cdc_ops.core.operation.table_progress import NO_PROGRESS, TableProgress
 from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StaleStateError

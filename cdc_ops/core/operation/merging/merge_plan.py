@@ -9,7 +9,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import END, START, TOUCHED
 from cdc_ops.core.apply.scd import SequenceKind
 from cdc_ops.core.operation.log_batch import PRESENT, LogBatchResult
-from cdc_ops.core.operation.metadata_values import NO_METADATA_VALUES, MetadataValues, metadata_values_of
+from cdc_ops.core.operation.merging.metadata_values import NO_METADATA_VALUES, MetadataValues, metadata_values_of
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead, WindowRead
 from cdc_ops.core.operation.results import KeyRange, Manifest

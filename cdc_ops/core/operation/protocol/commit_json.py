@@ -10,7 +10,7 @@ import json
 from typing import Any, Final
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.operation.commit_record import CommitRecord
+from cdc_ops.core.operation.protocol.commit_record import CommitRecord
 from cdc_ops.errors import StateError
 
 MARKER: Final = "cdc_ops"

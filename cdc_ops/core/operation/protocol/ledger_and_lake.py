@@ -1,15 +1,15 @@
 """Ledger and lake of a table beside each other: what may be planned or executed, and what is refused (docs/adr/0002, 0003). Pure.
 
-The Delta log is the truth; `core.operation.table_state` has the state that the ledger caches of it.
+The Delta log is the truth; `core.operation.protocol.table_state` has the state that the ledger caches of it.
 """
 
 import enum
 
 from cdc_ops.core.cursor.cursors import CursorValue
-from cdc_ops.core.operation.commit_record import ForeignChange, LakeHead
 from cdc_ops.core.operation.operation import Operation, app_id
-from cdc_ops.core.operation.table_progress import SnapshotProgress
-from cdc_ops.core.operation.table_state import TableState
+from cdc_ops.core.operation.protocol.commit_record import ForeignChange, LakeHead
+from cdc_ops.core.operation.protocol.table_progress import SnapshotProgress
+from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.errors import LakeBehindError, LedgerBehindError, StaleStateError, TargetForeignError
 
 
