@@ -18,7 +18,7 @@ from cdc_ops.core.pipeline.table_settings import NullCursor, TableSettings
 from cdc_ops.dev.servers import MariaDBServer, PostgresServer
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.bounds.activity import ServerActivity
-from cdc_ops.sources.mysql import bound_probe as mysql_bounds
+from cdc_ops.sources.mysql.bounds import bound_probe as mysql_bounds
 from cdc_ops.sources.postgres import bound_probe as postgres_bounds
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from tests.world import World

@@ -21,7 +21,7 @@ from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import SourceError, SourceUnreachableError
 from cdc_ops.sources.base import Source, SourcePosition, open_source
 from cdc_ops.sources.bounds.clock import METHOD_REPLICA
-from cdc_ops.sources.mysql.positions import MySQLPositions
+from cdc_ops.sources.mysql.replication.positions import MySQLPositions
 from tests.world import World
 
 DB = "followed"

@@ -20,8 +20,8 @@ from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import CursorRegressionError
+from cdc_ops.sources.mysql.bounds.open_transactions import is_plain_read
 from cdc_ops.sources.mysql.mariadb import MariaDBSource
-from cdc_ops.sources.mysql.open_transactions import is_plain_read
 from cdc_ops.sources.mysql.source import MySQLSource
 from cdc_ops.testing.late_commit import EARLY, LATER, Windowed, read_around_a_late_commit
 

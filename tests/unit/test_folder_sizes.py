@@ -18,7 +18,6 @@ LARGE: Final = {
     "cdc_ops/events/formats/debezium": 15,
     "cdc_ops/lake/merge": 13,
     "cdc_ops/lake/spark": 15,
-    "cdc_ops/sources/mysql": 19,
     "cdc_ops/sources/postgres": 13,
     "cdc_ops/state": 14,
     "cdc_ops/state/db": 16,

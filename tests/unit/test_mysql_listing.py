@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from cdc_ops.sources.mysql import open_transactions
+from cdc_ops.sources.mysql.bounds import open_transactions
 from cdc_ops.sources.mysql.session import MySQLSession
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from cdc_ops.sources.mysql.innodb_status import parse_transactions
-from cdc_ops.sources.mysql.open_transactions import _owner, _runs_a_write
+from cdc_ops.sources.mysql.bounds.innodb_status import parse_transactions
+from cdc_ops.sources.mysql.bounds.open_transactions import _owner, _runs_a_write
 from cdc_ops.sources.mysql.session import MySQLSession
 
 APPLIER = "Group replication applier module"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cdc_ops.sources.mysql.open_transactions import _transaction_writer
+from cdc_ops.sources.mysql.bounds.open_transactions import _transaction_writer
 
 BORN = datetime(2026, 2, 1, tzinfo=UTC)
 RECOVERY = timedelta(minutes=20)

@@ -7,7 +7,7 @@ import pytest
 
 from cdc_ops.errors import SourceError
 from cdc_ops.sources.bounds.activity import ServerActivity, Writer
-from cdc_ops.sources.mysql.nodes import SKEW, check_clock, merge
+from cdc_ops.sources.mysql.bounds.nodes import SKEW, check_clock, merge
 
 NOON = datetime(2026, 2, 1, 12, tzinfo=UTC)
 

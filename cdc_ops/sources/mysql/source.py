@@ -14,11 +14,11 @@ from cdc_ops.sources.base import JdbcRead
 from cdc_ops.sources.bounds.clock import Probe
 from cdc_ops.sources.bounds.outside_windows import outside_warnings
 from cdc_ops.sources.checksums import DigestSql
-from cdc_ops.sources.mysql.bound_probe import MySQLProbe
+from cdc_ops.sources.mysql.bounds.bound_probe import MySQLProbe
 from cdc_ops.sources.mysql.catalog import Catalog, CatalogOfMany
 from cdc_ops.sources.mysql.cursors import cursor_warnings, is_stamped, type_cursor
 from cdc_ops.sources.mysql.jdbc import build_read
-from cdc_ops.sources.mysql.positions import MySQLPositions
+from cdc_ops.sources.mysql.replication.positions import MySQLPositions
 from cdc_ops.sources.mysql.session import Address, MySQLSession
 from cdc_ops.sources.mysql.split_points import MySQLBorders
 from cdc_ops.sources.sql.dialect import Dialect

@@ -5,12 +5,12 @@ from typing import Final
 
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.sources.bounds.activity import ReplicaState, ServerActivity, Writer
+from cdc_ops.sources.mysql.bounds.nodes import observe_nodes
+from cdc_ops.sources.mysql.bounds.open_transactions import CACHE_SECONDS, observe, server_start
 from cdc_ops.sources.mysql.catalog import Catalog
-from cdc_ops.sources.mysql.nodes import observe_nodes
-from cdc_ops.sources.mysql.open_transactions import CACHE_SECONDS, observe, server_start
-from cdc_ops.sources.mysql.replica import replica_origin, replica_state
+from cdc_ops.sources.mysql.replication.replica import replica_origin, replica_state
+from cdc_ops.sources.mysql.replication.topology import read_topology, wait_for_group
 from cdc_ops.sources.mysql.session import MySQLSession
-from cdc_ops.sources.mysql.topology import read_topology, wait_for_group
 from cdc_ops.sources.topology import Topology, Writes
 
 _SESSION_ZONES: Final = (

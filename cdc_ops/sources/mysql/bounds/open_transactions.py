@@ -33,8 +33,8 @@ from typing import Final
 
 from cdc_ops.errors import SourceError
 from cdc_ops.sources.bounds.activity import ServerActivity, Writer
-from cdc_ops.sources.mysql.innodb_status import parse_transactions
-from cdc_ops.sources.mysql.processlist import inspect, is_of_server, list_threads, surely_idle
+from cdc_ops.sources.mysql.bounds.innodb_status import parse_transactions
+from cdc_ops.sources.mysql.bounds.processlist import inspect, is_of_server, list_threads, surely_idle
 from cdc_ops.sources.mysql.session import MySQLSession
 from cdc_ops.sources.sql.session import Row
 

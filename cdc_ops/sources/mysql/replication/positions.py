@@ -14,7 +14,7 @@ from typing import Final
 
 from cdc_ops.errors import SourceAccessError, SourceError
 from cdc_ops.sources.base import SourcePosition
-from cdc_ops.sources.mysql.replica import replica_lag, replica_status
+from cdc_ops.sources.mysql.replication.replica import replica_lag, replica_status
 from cdc_ops.sources.mysql.session import MySQLSession
 from cdc_ops.sources.sql.session import NOTHING, Row
 

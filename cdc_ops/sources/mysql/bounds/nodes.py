@@ -19,9 +19,9 @@ from typing import Final
 
 from cdc_ops.errors import SourceError, SourceUnreachableError
 from cdc_ops.sources.bounds.activity import ServerActivity, Writer
-from cdc_ops.sources.mysql.open_transactions import observe
+from cdc_ops.sources.mysql.bounds.open_transactions import observe
+from cdc_ops.sources.mysql.replication.topology import read_topology
 from cdc_ops.sources.mysql.session import MySQLSession
-from cdc_ops.sources.mysql.topology import read_topology
 from cdc_ops.sources.sql.session import NOTHING
 from cdc_ops.sources.topology import Topology, Writes
 
