@@ -31,8 +31,8 @@ from cdc_ops.steps.reporting.stopwatch import measured, measured_until
 from cdc_ops.steps.stage.invalid_values import unstorable_value
 from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.stage.unordered_rows import check_places
-from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
-from cdc_ops.steps.table.wide_columns import retry_widened, too_large_value, with_width_of_table
+from cdc_ops.steps.table.columns.schema_evolution import check_columns_unchanged
+from cdc_ops.steps.table.columns.wide_columns import retry_widened, too_large_value, with_width_of_table
 
 
 def extract(

@@ -53,9 +53,8 @@ from cdc_ops.steps.stage.latest_rows import keep_latest_rows
 from cdc_ops.steps.stage.row_errors import translated_row_errors
 from cdc_ops.steps.stage.truncates import apply_truncates
 from cdc_ops.steps.stage.unordered_rows import quarantine_unordered_rows, unordered_row
-from cdc_ops.steps.table.schema_evolution import check_columns_unchanged
-from cdc_ops.steps.table.soft_deletes import with_stored_deletes
-from cdc_ops.steps.table.wide_columns import (
+from cdc_ops.steps.table.columns.schema_evolution import check_columns_unchanged
+from cdc_ops.steps.table.columns.wide_columns import (
     newly_wide,
     retry_widened,
     too_large_value,
@@ -63,6 +62,7 @@ from cdc_ops.steps.table.wide_columns import (
     with_wide_columns,
     with_widening,
 )
+from cdc_ops.steps.table.soft_deletes import with_stored_deletes
 
 
 def make_table(operation: Operation, batch: Batch) -> Batch:

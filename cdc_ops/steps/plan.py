@@ -50,10 +50,10 @@ from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import is_silent, still_told
 from cdc_ops.steps.table.catalog import catalog_entries
+from cdc_ops.steps.table.columns.schema_evolution import apply_schema_policy, rebase_on_current_columns
 from cdc_ops.steps.table.identity import check_identity, settled_identity, unsettled_warnings
 from cdc_ops.steps.table.layout import layout_warnings
 from cdc_ops.steps.table.missing_tables import find_absence, returned_warnings
-from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
 from cdc_ops.steps.table.source_table import SourceTable, read_source_table
 
 KIND_OF_RUN = {

@@ -24,9 +24,9 @@ from cdc_ops.sources.base import Source
 from cdc_ops.steps.query.jdbc_rows import read_source, read_with_null_counts
 from cdc_ops.steps.stage.invalid_values import unstorable_value
 from cdc_ops.steps.stage.row_errors import translated_row_errors
+from cdc_ops.steps.table.columns.wide_columns import too_large_value
 from cdc_ops.steps.table.entries import matched_entries
 from cdc_ops.steps.table.source_table import SourceTable, read_source_table
-from cdc_ops.steps.table.wide_columns import too_large_value
 
 SHOWN_ROWS: Final = 5
 _LONGEST: Final = 200

@@ -13,7 +13,7 @@ from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.sources.postgres.dialect import PostgresDialect
 from cdc_ops.sources.sql.dialect import Dialect
-from cdc_ops.steps.table.previous_keys import before_columns
+from cdc_ops.steps.table.columns.previous_keys import before_columns
 from tests.lake_case import TABLE, Case, schema
 from tests.operations import with_fields
 

@@ -9,7 +9,7 @@ from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableConfig, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.errors import SchemaChangedError
-from cdc_ops.steps.table.schema_evolution import apply_schema_policy
+from cdc_ops.steps.table.columns.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case
 from tests.operations import changed

@@ -19,7 +19,7 @@ from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.lake.merge.sql import merge_statement
-from cdc_ops.steps.table.schema_evolution import apply_schema_policy
+from cdc_ops.steps.table.columns.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.soft_deletes import with_stored_deletes
 from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, PIPELINE, SCHEMA, SCHEMA_DDL, TABLE, Case, schema

@@ -15,7 +15,7 @@ from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.errors import SchemaChangedError
 from cdc_ops.sources.mysql.catalog import normal_text
 from cdc_ops.steps.planning.warnings import key_warnings
-from cdc_ops.steps.table.schema_evolution import apply_schema_policy, rebase_on_current_columns
+from cdc_ops.steps.table.columns.schema_evolution import apply_schema_policy, rebase_on_current_columns
 from cdc_ops.steps.table.source_table import SourceTable
 from tests.lake_case import CURSOR, PIPELINE, TABLE, Case, schema
 

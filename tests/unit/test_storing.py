@@ -32,8 +32,8 @@ from cdc_ops.lake.merge.sql import merge_statement, versions_statement
 from cdc_ops.steps.planning.draft import draft_operations
 from cdc_ops.steps.planning.request import TableRequest
 from cdc_ops.steps.stage.truncates import delete_older
+from cdc_ops.steps.table.columns.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.layout import layout_columns
-from cdc_ops.steps.table.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import check_request, metadata_column_changes, stored_as
 from tests.lake_case import CURSOR, TABLE, Case, schema, watermark

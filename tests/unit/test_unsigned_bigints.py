@@ -23,7 +23,7 @@ from cdc_ops.core.schema.unsigned_bigints import (
     widened_schema,
 )
 from cdc_ops.errors import TooLargeValueError
-from cdc_ops.steps.table.wide_columns import (
+from cdc_ops.steps.table.columns.wide_columns import (
     newly_wide,
     retry_widened,
     too_large_value,

@@ -4,7 +4,7 @@
     9223372036854775808 ... 2^64 - 1        DECIMAL(20,0); Delta's type widening changes the column without rewriting its files
 
 Nothing is cast in the hope that it fits. Whoever reads a value into a narrow column fails at the first one that is too large, with a mark
-in the failure's text that names the column; the operation then gets the wide type and reads again (`steps.table.wide_columns`).
+in the failure's text that names the column; the operation then gets the wide type and reads again (`steps.table.columns.wide_columns`).
 """
 
 import re

@@ -20,8 +20,8 @@ from cdc_ops.lake.spark.expressions import numbered_keys, same_key
 def delete_previous_keys(operation: Operation, batch: Batch) -> Batch:
     """Adds the old keys of a batch as rows to delete.
 
-    That the source has no row with an old key was asked when it was read (`steps.table.previous_keys`). Rows of the batch count too:
-    another slice of the same window may have been read a moment later.
+    That the source has no row with an old key was asked when it was read (`steps.table.columns.previous_keys`). Rows of the batch count
+    too: another slice of the same window may have been read a moment later.
 
     Args:
         operation: The frozen operation.

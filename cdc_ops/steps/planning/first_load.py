@@ -15,7 +15,7 @@ from cdc_ops.lake.staging.manifests import is_landed
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.planning.request import TableRequest, new_operation
-from cdc_ops.steps.table.schema_evolution import apply_schema_policy
+from cdc_ops.steps.table.columns.schema_evolution import apply_schema_policy
 from cdc_ops.steps.table.source_table import read_source_table
 
 

@@ -29,9 +29,9 @@ from cdc_ops.sources.chunks.chunks import ChunkSize
 from cdc_ops.state.base import StateReader
 from cdc_ops.steps.archive.scan import ArchiveScan
 from cdc_ops.steps.query.connection_limit import at_most
+from cdc_ops.steps.table.columns.previous_keys import before_columns
 from cdc_ops.steps.table.identity import settled_identity
 from cdc_ops.steps.table.layout import layout_columns
-from cdc_ops.steps.table.previous_keys import before_columns
 from cdc_ops.steps.table.source_table import SourceTable
 
 COUNT_LIMIT = 200_000

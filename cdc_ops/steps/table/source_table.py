@@ -15,10 +15,10 @@ from cdc_ops.core.schema.unsigned_bigints import widened
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source
+from cdc_ops.steps.table.columns.unstored_columns import hidden_columns
+from cdc_ops.steps.table.columns.wide_columns import wide_from_the_start
 from cdc_ops.steps.table.source_traits import check_traits
 from cdc_ops.steps.table.storage import stored_as
-from cdc_ops.steps.table.unstored_columns import hidden_columns
-from cdc_ops.steps.table.wide_columns import wide_from_the_start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,10 +19,10 @@ from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type
 from cdc_ops.core.text import did_you_mean, without_columns
 from cdc_ops.errors import ConfigError, RequestError, SourceTableError
-from cdc_ops.steps.table.metadata_columns import check_names, stored_otherwise
-from cdc_ops.steps.table.null_updates import nulls_ignored
+from cdc_ops.steps.table.columns.metadata_columns import check_names, stored_otherwise
+from cdc_ops.steps.table.columns.null_updates import nulls_ignored
+from cdc_ops.steps.table.columns.unstored_columns import check_hidden_order
 from cdc_ops.steps.table.truncates import check_truncates
-from cdc_ops.steps.table.unstored_columns import check_hidden_order
 
 _NOTHING: Final = "Nothing was read or written; the watermark stays."
 _OTHERWISE: Final = "and the pipeline file says otherwise"

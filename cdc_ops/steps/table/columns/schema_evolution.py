@@ -35,7 +35,7 @@ from cdc_ops.core.schema.unsigned_bigints import schema_as_stored
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source
-from cdc_ops.steps.table.collated_keys import with_collated_keys
+from cdc_ops.steps.table.columns.collated_keys import with_collated_keys
 from cdc_ops.steps.table.soft_deletes import check_deletes, deleted_column_changes, replacing_schema
 from cdc_ops.steps.table.source_table import SourceTable
 from cdc_ops.steps.table.storage import can_fill_columns, check_request, check_reserved_names, metadata_column_changes
