@@ -13,7 +13,7 @@ from cdc_ops.airflow.job_files import JobFiles, open_journal
 from cdc_ops.airflow.run_conf import DagRunFacts, run_request
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, TableConfig
-from cdc_ops.core.pipeline.table_matching import chosen_entries, resolve_tables
+from cdc_ops.core.pipeline.tables.table_matching import chosen_entries, resolve_tables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError
 from cdc_ops.sources.base import Source, open_source

@@ -16,10 +16,10 @@ from cdc_ops.alerts.lines import Seen, see
 from cdc_ops.alerts.space import AGAIN, PLACES, Room, rooms_of
 from cdc_ops.alerts.words import Condition
 from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus
-from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, matching_names
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.pipeline.table_settings import TableSettings
+from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.base import StateReader, TableOverview

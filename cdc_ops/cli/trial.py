@@ -75,7 +75,7 @@ def try_pipelines(folder: Path | None, names: list[str], tables: tuple[str, ...]
 
 
 def _configs(pipeline: "Pipeline", there: Any, tables: tuple[str, ...], trial: Trial) -> "tuple[TableConfig, ...]":
-    from cdc_ops.core.pipeline.table_selection import select_tables
+    from cdc_ops.core.pipeline.tables.table_selection import select_tables
     from cdc_ops.steps.table.entries import matched_entries
 
     configs, wrong = matched_entries(pipeline, there)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.pipeline.tables.table_matching import resolve_tables
 from cdc_ops.demo import jvm
 from cdc_ops.demo.layout import PIPELINE, Layout
 from cdc_ops.demo.services import Service

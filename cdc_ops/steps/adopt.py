@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.protocol.table_state import TableState, last_drawn
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root, tombstones_path
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig, current_settings, table_path
+from cdc_ops.core.pipeline.tables.paths import history_root, quarantine_path, staging_root, tombstones_path
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import StateError, TargetForeignError
 from cdc_ops.lake.file_io import remove_folder

@@ -25,9 +25,9 @@ from cdc_ops.core.findings import Finding, Verdict, failed, ok, warning
 from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.pipeline.archive_config import store_options
 from cdc_ops.core.pipeline.connections import ConnectionUrl
-from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import some_of
 from cdc_ops.errors import CdcError, ConfigError, EnvironmentSetupError, LedgerUnavailableError, SourceTableError, StateError

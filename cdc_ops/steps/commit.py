@@ -13,9 +13,9 @@ from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.operation.results import Counts, OperationResult, Outcome, Repairs
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.phases import PLANNING, Phases, RunPhase, added
-from cdc_ops.core.pipeline.paths import staging_root
 from cdc_ops.core.pipeline.pipeline import TableConfig
-from cdc_ops.core.pipeline.unknown_tables import UnknownTables
+from cdc_ops.core.pipeline.tables.paths import staging_root
+from cdc_ops.core.pipeline.tables.unknown_tables import UnknownTables
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.errors import CdcError, DeletesRefusedError, JobLostError, StaleStateError, from_payload
 from cdc_ops.lake.staging.manifests import expire

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-from cdc_ops.core.pipeline.table_matching import match_tables, unmatched_warning
-from cdc_ops.core.pipeline.table_selection import select_tables
+from cdc_ops.core.pipeline.tables.table_matching import match_tables, unmatched_warning
+from cdc_ops.core.pipeline.tables.table_selection import select_tables
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.table.missing_tables import check_some_are_visible, copied_tables

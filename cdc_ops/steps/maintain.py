@@ -5,8 +5,8 @@ from dataclasses import replace
 from cdc_ops.core.maintenance import MaintenancePlan, TableStats, choose_files, plan_maintenance, with_bounds
 from cdc_ops.core.operation.job import MaintenanceTask
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.pipeline.paths import event_history
 from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.pipeline.tables.paths import event_history
 from cdc_ops.errors import LeaseHeldError
 from cdc_ops.lake.log.bounds import has_exact_bounds
 from cdc_ops.lake.log.data_files import partitioning, read_files

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.operation.catalog_entry import CatalogEntry, CatalogResult, catalog_entry
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import TableConfig, current_settings, table_path
-from cdc_ops.core.pipeline.table_selection import select_tables
+from cdc_ops.core.pipeline.tables.table_selection import select_tables
 from cdc_ops.errors import CdcError, ConfigError
 from cdc_ops.lake.table.catalog import register
 from cdc_ops.steps.context import Context

@@ -8,7 +8,7 @@ import pytest
 
 from cdc_ops.core.binlog.events import EventType
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.unsigned_bigints import too_large_column
 from cdc_ops.events.scan import binlog

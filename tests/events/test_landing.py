@@ -14,7 +14,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
-from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.core.schema.unsigned_bigints import too_large_column
 from cdc_ops.errors import BinlogError, EnvironmentSetupError, TiedEventsError

@@ -14,7 +14,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.events.ddl_changes import Renaming
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import PRESENT
-from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import ArchiveFileError, from_payload
 from cdc_ops.events.formats.debezium import records as debezium_records

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.operation.run_request import RunKind
-from cdc_ops.core.pipeline.paths import history_root, quarantine_path, tombstones_path
+from cdc_ops.core.pipeline.tables.paths import history_root, quarantine_path, tombstones_path
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import LeaseHeldError, StaleStateError, StateError, TargetForeignError
 from cdc_ops.lake.log.delta_log import DeltaLog

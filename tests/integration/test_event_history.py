@@ -16,8 +16,8 @@ import cdc_ops
 from cdc_ops.cli import app
 from cdc_ops.core.events.event_history import EventHistory, generation_path
 from cdc_ops.core.operation.run_request import ResyncMode
-from cdc_ops.core.pipeline.paths import history_root
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.pipeline.tables.paths import history_root
 from cdc_ops.core.schema.declared_tables import DeclaredTable, TypeDialect
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ChangesUnavailableError, HistoryUnavailableError

@@ -18,8 +18,8 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Outcome
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, InitialLoad, OnBadRecord, OnGap
-from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.tables.paths import quarantine_path, quarantine_root
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ArchiveError, ArchiveGapError, BadRecordsError, IncompleteRowError, JobLostError, StateError
 from cdc_ops.lake.quarantine.read import quarantined_tables, read_quarantine

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.pipeline.connections import ConnectionUrl
-from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.state.table_run import TableRunStatus

@@ -13,8 +13,8 @@ from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
-from cdc_ops.core.pipeline.paths import quarantine_path
 from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.core.pipeline.tables.paths import quarantine_path
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import NullSequenceError, RequestError
 from cdc_ops.lake.quarantine.read import read_quarantine

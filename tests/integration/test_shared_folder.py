@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.run_request import ResyncMode
 from cdc_ops.core.pipeline.archive_config import OnUnknownTable
-from cdc_ops.core.pipeline.paths import quarantine_path
 from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.core.pipeline.tables.paths import quarantine_path
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import UnforeseenJobError, UnknownTablesError
 from cdc_ops.lake.quarantine.read import read_quarantine

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.run_request import ResyncMode
-from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.pipeline.tables.table_matching import resolve_tables
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ConfigError
 from cdc_ops.lake.diff.comparison import TableComparison

@@ -16,8 +16,8 @@ from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.operation.job import JobSpec, Step, StepResult
 from cdc_ops.core.operation.run_request import AskedComparison, ResyncMode, RunKind
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
-from cdc_ops.core.pipeline.paths import history_root
 from cdc_ops.core.pipeline.pipeline import TableRule
+from cdc_ops.core.pipeline.tables.paths import history_root
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.dev.servers import MariaDBServer

@@ -19,7 +19,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
-from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTable, UnknownTables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError, CdcError, TiedEventsError, UnknownTablesError
 from cdc_ops.events.scan.request import FileTasks

@@ -4,9 +4,9 @@ import pytest
 
 from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.catalog_entry import CatalogEntry, same_place
-from cdc_ops.core.pipeline.catalog_names import catalog_name, parse_catalog_name
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
+from cdc_ops.core.pipeline.tables.catalog_names import catalog_name, parse_catalog_name
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.steps.table.catalog import catalog_entries
 

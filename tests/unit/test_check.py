@@ -15,8 +15,8 @@ from cdc_ops.cli import app
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.findings import Verdict
 from cdc_ops.core.operation.protocol.table_state import TableState
-from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline
+from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import EnvironmentSetupError, LakeError, SourceAccessError, SourceError
 from cdc_ops.lake.spark.jars import DEFAULT

@@ -19,7 +19,7 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
-from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.pipeline.tables.table_matching import resolve_tables
 from cdc_ops.core.schema.declared_tables import (
     START_NEW_PIPELINE,
     DeclaredTable,

@@ -11,7 +11,6 @@ LARGE: Final = {
     "cdc_ops/cli/commands": 20,
     "cdc_ops/core": 13,
     "cdc_ops/core/archive": 13,
-    "cdc_ops/core/pipeline": 17,
     "cdc_ops/core/schema": 13,
     "cdc_ops/dev": 16,
     "cdc_ops/events": 17,

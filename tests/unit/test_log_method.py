@@ -23,8 +23,8 @@ from cdc_ops.core.operation.protocol.table_state import Phase, TableState, commi
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnGap
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
-from cdc_ops.core.pipeline.table_matching import resolve_tables
 from cdc_ops.core.pipeline.table_settings import Method, TableSettings
+from cdc_ops.core.pipeline.tables.table_matching import resolve_tables
 from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.lake.merge.sql import merge_statement

@@ -13,7 +13,7 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.run_request import RunRequest
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.receivers import AlertKind
-from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.pipeline.tables.table_matching import resolve_tables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.sql import SqlStateStore, open_store

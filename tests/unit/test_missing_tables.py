@@ -12,9 +12,9 @@ from cdc_ops.config.loading import load_pipeline, shown_file
 from cdc_ops.core.operation.job import StepResult
 from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
 from cdc_ops.core.pipeline.table_settings import Method, TableSettings
+from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
 from cdc_ops.core.schema.declared_tables import DeclaredTable
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, JobLostError, SourceTableError

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig
-from cdc_ops.core.pipeline.table_matching import match_tables, resolve_tables
-from cdc_ops.core.pipeline.table_selection import select_tables
 from cdc_ops.core.pipeline.table_settings import TableSettings
+from cdc_ops.core.pipeline.tables.table_matching import match_tables, resolve_tables
+from cdc_ops.core.pipeline.tables.table_selection import select_tables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, RequestError
 

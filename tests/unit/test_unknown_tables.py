@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cdc_ops.core import json_codec
 from cdc_ops.core.pipeline.archive_config import OnUnknownTable
-from cdc_ops.core.pipeline.unknown_tables import SHOWN, KnownTables, UnknownTables, unknown_tables_error
+from cdc_ops.core.pipeline.tables.unknown_tables import SHOWN, KnownTables, UnknownTables, unknown_tables_error
 
 KNOWN = KnownTables(entries=("shop.orders", "shop.order_*", "crm.[ab]?"))
 

@@ -29,8 +29,8 @@ def as_of(  # noqa: PLR0913, PLR0917  a command line has as many parameters as i
 ) -> None:
     """Show the rows that the source had at a point in time, from the table's event history. Connects to no source."""
     from cdc_ops.core.events.event_history import parse_point
-    from cdc_ops.core.pipeline.paths import history_root
     from cdc_ops.core.pipeline.pipeline import current_settings
+    from cdc_ops.core.pipeline.tables.paths import history_root
     from cdc_ops.core.schema.tables import TableName
 
     with guarded(as_json=False):

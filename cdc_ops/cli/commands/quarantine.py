@@ -93,7 +93,7 @@ def replay(
 
 
 def _records(pipeline: "Pipeline", tables: list[str]) -> "Iterator[tuple[Pipeline, TableName, QuarantinedRecord]]":
-    from cdc_ops.core.pipeline.paths import quarantine_path, quarantine_root
+    from cdc_ops.core.pipeline.tables.paths import quarantine_path, quarantine_root
     from cdc_ops.lake.quarantine.read import quarantined_tables, read_quarantine
 
     for name in quarantined_tables(quarantine_root(pipeline)):

@@ -20,7 +20,7 @@ from cdc_ops.cli.pipeline_names import Names, Tables, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.run_request import Accepts, AskedComparison, RunKind, RunRequest
-from cdc_ops.core.pipeline.dropped_tables import DroppedTables
+from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.errors import CdcError, RequestError, from_payload
 

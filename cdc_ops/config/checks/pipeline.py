@@ -14,9 +14,9 @@ from cdc_ops.config.reading.diagnostics import Mark, Problem, is_secret_conf
 from cdc_ops.config.reading.document import Document, Path
 from cdc_ops.config.reading.explain import place_of
 from cdc_ops.core.archive.file_names import Layout
-from cdc_ops.core.pipeline.catalog_names import is_of_one_table
 from cdc_ops.core.pipeline.pipeline import Reader, SourceKind
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.tables.catalog_names import is_of_one_table
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.events.registry import BINLOG
 

@@ -10,7 +10,6 @@ from cdc_ops.core.apply.metadata_columns import MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.airflow_settings import AirflowSettings, ApproveSettings, DagLimits, TaskOptions
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, CopySettings, EventSettings, FileSettings
-from cdc_ops.core.pipeline.catalog_names import parse_catalog_name
 from cdc_ops.core.pipeline.pipeline import Pipeline, PipelineInfo, RunSettings, SourceConfig, SourceKind, SparkConfig, TargetConfig
 from cdc_ops.core.pipeline.receivers import Receiver
 from cdc_ops.core.pipeline.table_settings import (
@@ -22,6 +21,7 @@ from cdc_ops.core.pipeline.table_settings import (
     TableSettings,
     ValueSettings,
 )
+from cdc_ops.core.pipeline.tables.catalog_names import parse_catalog_name
 from cdc_ops.core.run_cost import MaxCost
 
 

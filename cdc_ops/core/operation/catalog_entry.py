@@ -5,8 +5,8 @@ import urllib.parse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cdc_ops.core.pipeline.catalog_names import catalog_name
 from cdc_ops.core.pipeline.pipeline import TableConfig
+from cdc_ops.core.pipeline.tables.catalog_names import catalog_name
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import quoted
 

@@ -12,7 +12,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SparkConfig
-from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, from_payload
 

@@ -13,7 +13,7 @@ from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
 from cdc_ops.core.events.event_history import EventHistory
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.grouped import Grouped
-from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.core.schema.tables import Column
 
 

@@ -11,7 +11,7 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.phases import Phases
 from cdc_ops.core.pipeline.grouped import Grouped
-from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, UnknownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import NONE_UNKNOWN, UnknownTables
 from cdc_ops.core.reconcile.key_buckets import BucketSelection
 from cdc_ops.core.schema.value_policies import NOTHING_NULLIFIED, NullifiedValues
 

@@ -12,7 +12,7 @@ from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.grouped import Grouped
 from cdc_ops.core.pipeline.receivers import Receiver
 from cdc_ops.core.pipeline.table_settings import TableSettings
-from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.core.run_cost import NO_LIMIT, MaxCost
 from cdc_ops.core.schema.declared_tables import DeclaredTable, TypeDialect
 from cdc_ops.core.schema.tables import TableName

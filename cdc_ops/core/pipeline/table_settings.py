@@ -9,8 +9,8 @@ from cdc_ops.core.apply.deletes import Deletes
 from cdc_ops.core.apply.metadata_columns import DEFAULT_COLUMNS, MetadataColumns
 from cdc_ops.core.maintenance import MaintenancePolicy
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
-from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.grouped import Grouped
+from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
 from cdc_ops.core.run_cost import NO_LIMIT, MaxCost
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy
 from cdc_ops.core.schema.value_policies import OnOverflow, OnUnstorable, TypePolicies

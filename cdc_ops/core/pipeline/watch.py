@@ -8,8 +8,8 @@ from typing import Final
 
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.pipeline import Pipeline
-from cdc_ops.core.pipeline.table_matching import chosen_entries
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.tables.table_matching import chosen_entries
 from cdc_ops.core.schema.tables import TableName
 
 _PLACEHOLDER: Final = re.compile(r"\{(schema|table)\}")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cdc_ops.core.events.ddl_changes import Renaming
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.core.schema.tables import TableSchema
 
 

@@ -23,7 +23,7 @@ from cdc_ops.core.events.ddl_changes import Renaming
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.decode.kernel_folder import FIRST_TIME, is_uncompiled
 from cdc_ops.errors import from_payload

@@ -21,7 +21,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
-from cdc_ops.core.pipeline.unknown_tables import KnownTables
+from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.errors import ArchiveChangedError
 from cdc_ops.events.registry import spec_of
 from cdc_ops.lake.spark.session import sibling_session

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import OnUnknownTable
-from cdc_ops.core.pipeline.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTables, unknown_tables_error
+from cdc_ops.core.pipeline.tables.unknown_tables import NONE_UNKNOWN, KnownTables, UnknownTables, unknown_tables_error
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.events.registry import spec_of
 from cdc_ops.events.scan.facts import TableFacts

@@ -21,9 +21,9 @@ from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead, ReplayRead
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.pipeline.archive_config import InitialLoad
-from cdc_ops.core.pipeline.paths import event_history, quarantine_path
-from cdc_ops.core.pipeline.table_matching import resolve_tables
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.tables.paths import event_history, quarantine_path
+from cdc_ops.core.pipeline.tables.table_matching import resolve_tables
 from cdc_ops.core.schema.declared_tables import next_step
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ConfigError, RequestError, StateError
 from cdc_ops.lake.log.delta_log import DeltaLog

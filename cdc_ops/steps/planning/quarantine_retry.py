@@ -9,8 +9,8 @@ from cdc_ops.core.archive.watermarks import ArchiveWatermark
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.reads import ArchiveRead
-from cdc_ops.core.pipeline.paths import event_history, quarantine_path
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.tables.paths import event_history, quarantine_path
 from cdc_ops.errors import RequestError
 from cdc_ops.lake.quarantine.read import read_quarantine
 from cdc_ops.steps.planning.request import Draft, TableRequest, declared_names, new_operation

@@ -18,9 +18,9 @@ from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.reads import ArchiveRead, CompareRead, Read, WindowRead
 from cdc_ops.core.operation.run_request import ResyncMode, RunRequest
 from cdc_ops.core.pipeline.archive_config import OnBadRecord
-from cdc_ops.core.pipeline.paths import history_root, quarantine_path, staging_root
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import CHANGE_FEED, Method
+from cdc_ops.core.pipeline.tables.paths import history_root, quarantine_path, staging_root
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-from cdc_ops.core.pipeline.table_matching import resolve_tables
+from cdc_ops.core.pipeline.tables.table_matching import resolve_tables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError
 

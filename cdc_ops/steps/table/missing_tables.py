@@ -7,10 +7,10 @@ from typing import Final
 
 from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.run_request import RunRequest
-from cdc_ops.core.pipeline.dropped_tables import DroppedTables
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-from cdc_ops.core.pipeline.table_matching import MatchedTables, match_tables
 from cdc_ops.core.pipeline.table_settings import Method
+from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
+from cdc_ops.core.pipeline.tables.table_matching import MatchedTables, match_tables
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import did_you_mean, minute_text
 from cdc_ops.errors import CdcError, SourceTableError

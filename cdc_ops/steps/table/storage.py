@@ -10,9 +10,9 @@ from cdc_ops.core.apply.scd import LATEST, POSITION_TYPE, Sequence, SequenceKind
 from cdc_ops.core.operation.protocol.commit_record import LakeHead
 from cdc_ops.core.operation.run_request import ResyncMode, RunKind, RunRequest
 from cdc_ops.core.pipeline.contradictions import contradictions
-from cdc_ops.core.pipeline.paths import tombstones_path
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import CHANGE_FEED, Method
+from cdc_ops.core.pipeline.tables.paths import tombstones_path
 from cdc_ops.core.schema.reserved_names import reserved_name
 from cdc_ops.core.schema.schema_evolution import COPY_ANEW, ChangeKind, SchemaChange
 from cdc_ops.core.schema.tables import Column, TableSchema
