@@ -42,7 +42,7 @@ def test_each_table_of_a_job_asks_a_source_of_its_own_which_is_closed(monkeypatc
     monkeypatch.setattr(jobs, "open_source", open_source)
     monkeypatch.setattr(jobs, "extract", step)
     monkeypatch.setattr(jobs, "merge", step)
-    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d", lambda _: None)
+    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d")
     assert [table.error for table in result.tables] == [None] * len(TABLES)
     assert [len(sources) for sources in asked.values()] == [1] * len(TABLES)
     assert len(set.union(*asked.values())) == len(TABLES)
@@ -58,7 +58,7 @@ def test_a_job_that_cannot_begin_fails_each_of_its_tables_and_may_be_tried_again
 
     monkeypatch.setattr(jobs, "check_shared", lambda *_: None)
     monkeypatch.setattr(jobs, first_word, refused)
-    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d", lambda _: None)
+    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d")
     assert [table.table for table in result.tables] == list(TABLES)
     assert all(table.retryable and table.error for table in result.tables)
     assert "The sync job of pipeline shop failed in Spark with ConnectionRefusedError." in str(result.tables[0].error)
@@ -72,7 +72,7 @@ def test_an_error_of_a_python_worker_is_told_with_what_its_traceback_ends_with(m
         raise RuntimeError(f"Job aborted.\nTraceback (most recent call last):\n{frames}ModuleNotFoundError: no pyarrow\n\n\tat org.x")
 
     monkeypatch.setattr(jobs, "check_shared", refused)
-    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d", lambda _: None)
+    result = jobs.execute(Mock(), JOB, "mysql://u:p@h/d")
     error = result.tables[0].error
     assert error is not None
     assert [line.strip() for line in error["why"].splitlines()] == ["Job aborted.", "ModuleNotFoundError: no pyarrow"]
