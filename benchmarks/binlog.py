@@ -27,7 +27,7 @@ from cdc_ops.core.binlog.event_stream import EventStream
 from cdc_ops.core.binlog.events import HEADER_SIZE, EventType
 from cdc_ops.decode import warm_up
 from cdc_ops.decode.compiler import Bytes
-from cdc_ops.dev import mariadb_binlog
+from cdc_ops.dev.databases import mariadb_binlog
 from cdc_ops.events.binlog.decoder import BinlogFile, RowChange
 from cdc_ops.events.fast_binlog.changes import TableChanges
 

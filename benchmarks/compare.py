@@ -4,7 +4,7 @@ import json
 
 from benchmarks import _rows
 from benchmarks._harness import DATABASE, Bench, Measured, Series, arguments, ensure_rows, report, running_server
-from cdc_ops.dev.mariadb import MariaDBServer
+from cdc_ops.dev.databases.mariadb import MariaDBServer
 
 CHANGED = 100
 

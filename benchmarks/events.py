@@ -30,7 +30,7 @@ from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.log_batch import LOG_COLUMNS, PRESENT
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.events.fold import FoldRules
 from cdc_ops.events.registry import spec_of

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from benchmarks import _rows
 from benchmarks._harness import BENCH, DATABASE, ROOT, Bench, Series, arguments, ensure_rows, report, run, running_server
-from cdc_ops.dev import debian
+from cdc_ops.dev.databases import debian
 from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgresServer
 
 

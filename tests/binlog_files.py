@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.binlog.events import MAGIC, EventType
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.alerts import Finding, Subject, Told
+from cdc_ops.state.notices.alerts import Finding, Subject, Told
 from cdc_ops.state.sql import SqlStateStore, open_reader
 from tests.operations import changed
 from tests.state_values import NOON, ORDERS, PIPELINE, LedgerFixtures, run

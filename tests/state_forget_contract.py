@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.errors import LeaseHeldError
-from cdc_ops.state.alerts import Finding, Subject, Told
 from cdc_ops.state.db import schema
+from cdc_ops.state.notices.alerts import Finding, Subject, Told
 from cdc_ops.state.sql import SqlStateStore
 from tests.state_values import NOON, ORDERS, PIPELINE, TTL, LedgerFixtures, fresh, make_operation, run, take
 

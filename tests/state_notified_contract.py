@@ -12,7 +12,7 @@ from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.errors import LedgerUnavailableError
 from cdc_ops.state.db import schema
 from cdc_ops.state.db.database import Database
-from cdc_ops.state.notified_files import NotificationStatus
+from cdc_ops.state.notices.notified_files import NotificationStatus
 from cdc_ops.state.sql import SqlStateStore, open_reader, open_store
 from tests.state_alert_contract import DELETES, WHOLE, told
 from tests.state_values import NOON, PIPELINE, TTL, LedgerFixtures, migrate_to, race

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from cdc_ops.state.pipeline_files import KEPT
+from cdc_ops.state.notices.pipeline_files import KEPT
 from cdc_ops.state.sql import SqlStateStore, open_reader
 from tests.state_values import PIPELINE, LedgerFixtures, at_once
 

@@ -21,8 +21,8 @@ from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.pipeline.tables.dropped_tables import DroppedTables
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.base import StateReader, TableOverview
+from cdc_ops.state.notices.alerts import Finding, Subject
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 
 NEWS: Final = timedelta(days=2)

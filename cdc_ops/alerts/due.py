@@ -7,7 +7,7 @@ from datetime import datetime
 
 from cdc_ops.alerts.words import Condition
 from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
-from cdc_ops.state.alerts import Subject, Told
+from cdc_ops.state.notices.alerts import Subject, Told
 
 
 class Change(enum.StrEnum):

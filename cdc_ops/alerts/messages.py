@@ -10,7 +10,7 @@ from cdc_ops.alerts.due import Change, Due
 from cdc_ops.alerts.words import Condition
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.text import joined, minute_text
-from cdc_ops.state.alerts import Subject, Told
+from cdc_ops.state.notices.alerts import Subject, Told
 
 IN_FULL: Final = 5
 """Tables that a message tells in full; of further ones it has the names."""

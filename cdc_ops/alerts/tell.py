@@ -18,8 +18,8 @@ from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, NotDeliveredError
-from cdc_ops.state.alerts import Finding, Subject, Told
 from cdc_ops.state.base import StateStore
+from cdc_ops.state.notices.alerts import Finding, Subject, Told
 
 FindChannel = Callable[[Receiver], Channel | None]
 """Returns how to reach a receiver; None if this process cannot. Raises ConfigError if its connection is missing or wrong."""

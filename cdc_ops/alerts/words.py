@@ -11,7 +11,7 @@ from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus, answer_text
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.text import joined, minute_text, size_text, span_text
 from cdc_ops.errors import ConfigError
-from cdc_ops.state.alerts import Finding, Subject
+from cdc_ops.state.notices.alerts import Finding, Subject
 from cdc_ops.state.table_run import TableRun
 
 _PART: Final = re.compile(r"  (why|data|next):")

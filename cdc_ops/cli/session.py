@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from cdc_ops.core.operation.job import JobSpec, StepResult
     from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
-    from cdc_ops.lake.spark.class_archive import ArchiveUse
-    from cdc_ops.lake.spark.jvm_log import JvmLog
+    from cdc_ops.lake.spark.jvm.class_archive import ArchiveUse
+    from cdc_ops.lake.spark.jvm.jvm_log import JvmLog
     from cdc_ops.sources.base import Source
     from cdc_ops.state.sql import SqlStateReader
     from cdc_ops.steps.context import Context
@@ -164,10 +164,10 @@ class LocalSpark:
         stopping.check()
         if self.pipeline.spark.connect:
             return self._connected()
-        from cdc_ops.lake.spark.class_archive import archive_use
         from cdc_ops.lake.spark.jars import fetch, is_unfilled, jar_list
-        from cdc_ops.lake.spark.jvm_log import JvmLog
-        from cdc_ops.lake.spark.jvm_options import driver_conf
+        from cdc_ops.lake.spark.jvm.class_archive import archive_use
+        from cdc_ops.lake.spark.jvm.jvm_log import JvmLog
+        from cdc_ops.lake.spark.jvm.jvm_options import driver_conf
         from cdc_ops.lake.spark.session import build_session
 
         if JvmLog.jvm_died():
@@ -246,7 +246,7 @@ class LocalSpark:
 
     def _has_ended(self) -> bool:
         """Ends the JVM, and returns whether it certainly has; a Spark server lives on, and may finish the statement that runs."""
-        from cdc_ops.lake.spark.jvm_log import JvmLog
+        from cdc_ops.lake.spark.jvm.jvm_log import JvmLog
 
         return not self.pipeline.spark.connect and JvmLog.quit_jvm(stopping.JVM_SECONDS)
 
@@ -259,7 +259,7 @@ class LocalSpark:
             self._spark = None
 
     def _end_jvm(self, patience: float = JVM_PATIENCE) -> None:
-        from cdc_ops.lake.spark.jvm_log import JvmLog
+        from cdc_ops.lake.spark.jvm.jvm_log import JvmLog
 
         self._stop()
         jvm, LocalSpark._jvm = LocalSpark._jvm, None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cdc_ops.cli.found_tables import FoundTable
+from cdc_ops.cli.chosen.found_tables import FoundTable
 from cdc_ops.core.pipeline.connections import ConnectionUrl, variable_name
 from cdc_ops.core.pipeline.pipeline import SourceKind
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
+from cdc_ops.cli.chosen.tables import free_folder
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
-from cdc_ops.cli.tables import free_folder
 from cdc_ops.core import json_codec
 from cdc_ops.errors import CdcError
 

@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_ops.core.schema.mysql_types import NOT_STORED, UNSTORABLE_MICROS
-from cdc_ops.core.schema.postgres_types import NO_DAY
+from cdc_ops.core.schema.server_types.mysql_types import NOT_STORED, UNSTORABLE_MICROS
+from cdc_ops.core.schema.server_types.postgres_types import NO_DAY
 from cdc_ops.decode.program import Field
 
 _DAYS_BEFORE_1970: Final = 719528

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
-    from cdc_ops.dev.mariadb import MariaDBServer
+    from cdc_ops.dev.databases.mariadb import MariaDBServer
     from cdc_ops.sources.base import Source
     from cdc_ops.steps.planning.reconcile import VerifyPlan
 
@@ -181,7 +181,7 @@ def compare_all(spark: "SparkSession", pipeline: "Pipeline", layout: Layout) -> 
 
 
 def _server(layout: Layout) -> "MariaDBServer":
-    from cdc_ops.dev.mariadb import MariaDBServer
+    from cdc_ops.dev.databases.mariadb import MariaDBServer
 
     server = MariaDBServer.attach(layout.mariadb)
     if server is None:

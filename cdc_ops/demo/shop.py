@@ -6,7 +6,7 @@ from typing import Final
 
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.demo.layout import DATABASE
-from cdc_ops.dev.mariadb import MariaDBServer
+from cdc_ops.dev.databases.mariadb import MariaDBServer
 
 ORDERS: Final = 200_000
 DAYS: Final = 14

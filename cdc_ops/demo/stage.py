@@ -19,7 +19,7 @@ from cdc_ops.demo.services import stop_all
 from cdc_ops.demo.shop import fill, fill_for_archives, source_url
 from cdc_ops.demo.spark_server import copy_pipelines, use_server
 from cdc_ops.demo.writer import WITH_DELETES, WITHOUT_DELETES, WriterProcess
-from cdc_ops.dev.mariadb import MariaDBServer
+from cdc_ops.dev.databases.mariadb import MariaDBServer
 from cdc_ops.dev.processes import stop_from_pidfile
 from cdc_ops.lake.spark import jars
 

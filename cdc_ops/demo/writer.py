@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy
 
 from cdc_ops.demo.layout import DATABASE
-from cdc_ops.dev.mariadb import MariaDBServer
+from cdc_ops.dev.databases.mariadb import MariaDBServer
 from cdc_ops.dev.processes import ServerProcess, wait_until
 
 LIFETIME = 4 * 3600.0

@@ -13,8 +13,8 @@ from typing import Final, Self
 
 import pymysql
 
-from cdc_ops.dev.mariadb import MariaDBServer, cache_folder
-from cdc_ops.dev.mysql import MySQLServer
+from cdc_ops.dev.databases.mariadb import MariaDBServer, cache_folder
+from cdc_ops.dev.databases.mysql import MySQLServer
 from cdc_ops.dev.processes import free_port, run_tool
 from cdc_ops.errors import EnvironmentSetupError
 

@@ -21,9 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from cdc_ops.dev.database_server import DatabaseServer
+from cdc_ops.dev.databases.database_server import DatabaseServer
+from cdc_ops.dev.databases.mariadb import cache_folder
 from cdc_ops.dev.debezium_settings import MARKS, connector_settings
-from cdc_ops.dev.mariadb import cache_folder
 from cdc_ops.dev.processes import LOG_FILE, ServerProcess, running_pid, wait_until
 from cdc_ops.dev.sink_archive import SinkArchive
 from cdc_ops.errors import EnvironmentSetupError

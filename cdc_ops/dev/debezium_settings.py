@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cdc_ops.dev.database_server import DatabaseServer
+from cdc_ops.dev.databases.database_server import DatabaseServer
 from cdc_ops.errors import EnvironmentSetupError
 
 PREFIX: Final = "cdc"

@@ -13,10 +13,10 @@ and `cdc` for the code under test.
 
 import sys
 
-from cdc_ops.dev.database_server import DatabaseServer
-from cdc_ops.dev.mariadb import MariaDBServer
-from cdc_ops.dev.mysql import MySQLServer
-from cdc_ops.dev.postgres import PostgresServer
+from cdc_ops.dev.databases.database_server import DatabaseServer
+from cdc_ops.dev.databases.mariadb import MariaDBServer
+from cdc_ops.dev.databases.mysql import MySQLServer
+from cdc_ops.dev.databases.postgres import PostgresServer
 from cdc_ops.dev.processes import stop_from_pidfile
 from cdc_ops.errors import EnvironmentSetupError
 

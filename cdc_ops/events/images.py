@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from cdc_ops.events.json_text import image_of, text_of
+from cdc_ops.events.conversion.json_text import image_of, text_of
 from cdc_ops.events.record import DoubledImage, Image
 
 _MOST_DIGITS: Final = 38

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
+from cdc_ops.events.conversion.values import whole_number
 from cdc_ops.events.format import NoValue
 from cdc_ops.events.record import Record
-from cdc_ops.events.values import whole_number
 
 Bigint = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]

@@ -15,8 +15,8 @@ from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable
 from cdc_ops.events.change import ChangeBatch, ChangeTypes, Images, Key
+from cdc_ops.events.conversion.json_text import text_of
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Format, NoValue, Reader
-from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
 
 _OPERATIONS: Final = frozenset(str(operation) for operation in EventOperation)

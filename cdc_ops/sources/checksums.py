@@ -10,10 +10,10 @@ from typing import Final
 
 from cdc_ops.core.reconcile.key_buckets import BucketSelection, span_condition
 from cdc_ops.core.reconcile.row_text import NULL_TEXT
-from cdc_ops.core.schema.mysql_types import UNSTORABLE_DAY, UNSTORABLE_MICROS, DeclaredType
-from cdc_ops.core.schema.postgres_types import NO_DAY
+from cdc_ops.core.schema.server_types.mysql_types import UNSTORABLE_DAY, UNSTORABLE_MICROS, DeclaredType
+from cdc_ops.core.schema.server_types.postgres_types import NO_DAY
+from cdc_ops.core.schema.server_types.unsigned_bigints import is_unsigned
 from cdc_ops.core.schema.tables import Column, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import is_unsigned
 from cdc_ops.sources.base import DigestQuery, JdbcRead
 from cdc_ops.sources.chunks.ranges import both
 from cdc_ops.sources.sql.dialect import Dialect

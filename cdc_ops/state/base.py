@@ -15,12 +15,12 @@ from cdc_ops.core.operation.protocol.table_state import Phase, TableState
 from cdc_ops.core.operation.results import OperationResult
 from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.alerts import AlertReader, AlertStore
-from cdc_ops.state.approvals import ApprovalReader, ApprovalStore
 from cdc_ops.state.archive_base import ArchiveReader, ArchiveStore
 from cdc_ops.state.lease import Lease
-from cdc_ops.state.notified_files import NotifiedFilesReader, NotifiedFilesStore
-from cdc_ops.state.pipeline_files import PipelineFileReader, PipelineFileStore
+from cdc_ops.state.notices.alerts import AlertReader, AlertStore
+from cdc_ops.state.notices.approvals import ApprovalReader, ApprovalStore
+from cdc_ops.state.notices.notified_files import NotifiedFilesReader, NotifiedFilesStore
+from cdc_ops.state.notices.pipeline_files import PipelineFileReader, PipelineFileStore
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.state.totals import Totals
 

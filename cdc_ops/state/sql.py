@@ -22,26 +22,15 @@ from cdc_ops.core.reconcile.diff import AbandonedOperation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ConfigError, LeaseHeldError, StaleStateError
 from cdc_ops.state.base import FreeTable, IdleTable, OpenNumber, StateReader, StateStore, TableGlance, TableOverview
-from cdc_ops.state.db import (
-    adoption,
-    alerts,
-    approvals,
-    forgetting,
-    idle_tables,
-    leases,
-    operations,
-    pruning,
-    runs,
-    table_rows,
-    totals,
-)
-from cdc_ops.state.db.alerts import SqlAlertReader, SqlAlertStore
-from cdc_ops.state.db.approvals import SqlApprovalReader, SqlApprovalStore
+from cdc_ops.state.db import adoption, forgetting, idle_tables, leases, operations, pruning, runs, table_rows, totals
 from cdc_ops.state.db.archives import SqlArchiveReader, SqlArchiveStore
 from cdc_ops.state.db.database import PATIENCE, Database
-from cdc_ops.state.db.notified_files import SqlNotifiedFilesReader, SqlNotifiedFilesStore
+from cdc_ops.state.db.notices import alerts, approvals
+from cdc_ops.state.db.notices.alerts import SqlAlertReader, SqlAlertStore
+from cdc_ops.state.db.notices.approvals import SqlApprovalReader, SqlApprovalStore
+from cdc_ops.state.db.notices.notified_files import SqlNotifiedFilesReader, SqlNotifiedFilesStore
+from cdc_ops.state.db.notices.pipeline_files import SqlPipelineFileReader, SqlPipelineFileStore
 from cdc_ops.state.db.operations import OperationStatus
-from cdc_ops.state.db.pipeline_files import SqlPipelineFileReader, SqlPipelineFileStore
 from cdc_ops.state.db.schema import tables
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.migrate import is_current, ledger_version, outdated, upgrade

@@ -27,11 +27,11 @@ from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.head import read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch, BatchStep
+from cdc_ops.lake.merge.deletes.soft_deletes import keep_deleted_rows
 from cdc_ops.lake.merge.key_changes import delete_previous_keys
 from cdc_ops.lake.merge.late_rows import drop_unchanged_rows
 from cdc_ops.lake.merge.partition_values import unstorable_partition
 from cdc_ops.lake.merge.sequence_guard import remember_deletes
-from cdc_ops.lake.merge.soft_deletes import keep_deleted_rows
 from cdc_ops.lake.staging.landing import read_landed
 from cdc_ops.lake.staging.manifests import read_manifest
 from cdc_ops.lake.table.create import make_first_table

@@ -42,10 +42,10 @@ from cdc_ops.steps.archive.frozen_files import record_frozen, record_scan, with_
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.cost import check_table_cost, plan_cost
 from cdc_ops.steps.planning.draft import draft_operations, with_current_settings
-from cdc_ops.steps.planning.first_load import begun_anew, first_load_warning
 from cdc_ops.steps.planning.reconcile import method_summary
 from cdc_ops.steps.planning.request import EMPTY_DRAFT, Draft, TableRequest, with_current_quarantine
 from cdc_ops.steps.planning.warnings import added_columns, corrected_settings, event_key_warnings, foreign_warnings, key_warnings
+from cdc_ops.steps.planning.whole_tables.first_load import begun_anew, first_load_warning
 from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
 from cdc_ops.steps.reporting.told_before import is_silent, still_told

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import Method
-from cdc_ops.core.schema.unsigned_bigints import widened_schema
+from cdc_ops.core.schema.server_types.unsigned_bigints import widened_schema
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import CdcError, RequestError, TooLargeValueError, UnforeseenJobError
 from cdc_ops.lake.merge.apply import duplicate_keys

@@ -32,12 +32,13 @@ from cdc_ops.core.events.change_feed import feed_columns
 from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, LossySetting, RecordKind
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.declared_tables import TypeDialect, declared_column
-from cdc_ops.core.schema.mysql_types import mysql_mapping
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.unsigned_bigints import is_unsigned, too_large_column, widened
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import is_unsigned, too_large_column, widened
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ConfigError, SourceTableError
+from cdc_ops.events.conversion.values import ValueTooLargeError
 from cdc_ops.events.format import Format
 from cdc_ops.events.images import of_64_bits
 from cdc_ops.events.parse import envelopes_of
@@ -45,7 +46,6 @@ from cdc_ops.events.record import Record
 from cdc_ops.events.records.files import open_records
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader, is_of
-from cdc_ops.events.values import ValueTooLargeError
 
 __all__ = ["FormatSuite", "GoldenFolder"]
 

@@ -8,7 +8,7 @@ from typing import Final
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.text import plural
 from cdc_ops.state.table_run import TableRun, TableRunStatus
-from cdc_ops.web.charts import (
+from cdc_ops.web.charts.charts import (
     BOTTOM,
     HEIGHT,
     RIGHT,
@@ -24,8 +24,8 @@ from cdc_ops.web.charts import (
     span_step,
     stack,
 )
+from cdc_ops.web.charts.windows import windows_chart
 from cdc_ops.web.view import PipelineInfo
-from cdc_ops.web.windows import windows_chart
 from cdc_ops.web.words import count, duration, instant
 
 _MARKS: Final = 4

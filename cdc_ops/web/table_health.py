@@ -10,8 +10,8 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.protocol.table_state import Phase
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.text import plural
-from cdc_ops.state.alerts import Finding
 from cdc_ops.state.base import OpenNumber
+from cdc_ops.state.notices.alerts import Finding
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.web.view import TableRow
 from cdc_ops.web.words import instant

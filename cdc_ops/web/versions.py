@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Final
 
 from cdc_ops.core.text import plural
-from cdc_ops.state.pipeline_files import PipelineVersion
+from cdc_ops.state.notices.pipeline_files import PipelineVersion
 
 AROUND: Final = 3
 """Lines shown around a change."""

@@ -14,7 +14,7 @@ from cdc_ops.airflow.spark.submit import CdcSparkSubmitOperator, application, ap
 from cdc_ops.core.operation.job import JobSpec, Step
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, SparkConfig, TargetConfig
 from cdc_ops.errors import ConfigError
-from cdc_ops.lake.spark.class_archive import NOTHING
+from cdc_ops.lake.spark.jvm.class_archive import NOTHING
 
 PASSWORD = "p@ss:w/o#r%d ?&"
 SOURCE = SourceConfig(kind=SourceKind.MYSQL, connection="shop_db")

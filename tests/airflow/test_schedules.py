@@ -26,7 +26,7 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.pipeline.watch import Watch
 from cdc_ops.errors import ConfigError
 from cdc_ops.provider_info import get_provider_info
-from cdc_ops.state.notified_files import NotificationStatus
+from cdc_ops.state.notices.notified_files import NotificationStatus
 from cdc_ops.state.sql import open_store
 from cdc_ops.steps.archive.watch import ArchiveWatcher, Batch
 

@@ -4,9 +4,9 @@ import json
 import random
 from typing import Any, ClassVar, Final
 
-from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.unsigned_bigints import widened
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import widened
 
 COLUMNS: Final = {
     "id": "bigint",

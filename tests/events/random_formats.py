@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from cdc_ops.core.events.format_spec import FormatOptions
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableSchema
 from tests.events.random_debezium import BYTES_SETTINGS, SETTINGS, TABLE, TEXT_SETTINGS, Records, table_of
 

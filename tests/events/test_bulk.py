@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
-from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.events.bulk import quick
 from cdc_ops.events.change import ChangeBatch, arrow_type
+from cdc_ops.events.conversion.bulk import quick
+from cdc_ops.events.conversion.json_text import image_of, text_of
+from cdc_ops.events.conversion.values import ValueTooLargeError, decimal
 from cdc_ops.events.format import UNREADABLE, Format, NoValue, Read, Reader
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, PRECISE, TIME
-from cdc_ops.events.json_text import image_of, text_of
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import DoubledImage, FieldType, Record
 from cdc_ops.events.registry import open_format
@@ -36,7 +37,6 @@ from cdc_ops.events.scan.request import FileTask, ScannedArchive, TableTask
 from cdc_ops.events.scan.spreading import Spreader
 from cdc_ops.events.scan.tables import TableScan
 from cdc_ops.events.table import TableReader
-from cdc_ops.events.values import ValueTooLargeError, decimal
 from tests.events.random_debezium import TOKENS
 from tests.events.random_formats import CASES, STRANGE
 from tests.events.scanned import without_parts

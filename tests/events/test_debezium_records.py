@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
-from cdc_ops.events.json_text import text_of
+from cdc_ops.events.conversion.json_text import text_of
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import NOT_JSON, Envelope, FieldType, Record
 from cdc_ops.events.registry import open_format

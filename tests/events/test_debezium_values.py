@@ -10,19 +10,19 @@ import pyarrow as pa
 import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
-from cdc_ops.core.schema.mysql_types import mysql_mapping
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.unsigned_bigints import too_large_column, widened
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import too_large_column, widened
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.events.change import arrow_type
+from cdc_ops.events.conversion.values import ValueTooLargeError, from_text
 from cdc_ops.events.format import UNSTORABLE, NoValue
 from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE
 from cdc_ops.events.parse import envelopes_of
 from cdc_ops.events.record import FieldType, Record
 from cdc_ops.events.registry import format_spec, open_format
 from cdc_ops.events.table import TableReader
-from cdc_ops.events.values import ValueTooLargeError, from_text
 
 Kind = FieldType | None
 PLAIN: Kind = FieldType("int64")

@@ -9,8 +9,8 @@ import pytest
 from cdc_ops.core.binlog.events import EventType
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
+from cdc_ops.core.schema.server_types.unsigned_bigints import too_large_column
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import too_large_column
 from cdc_ops.events.scan import binlog
 from cdc_ops.events.scan.request import TableTask, UnknownWatch
 from cdc_ops.events.scan.tables import TableScan

@@ -15,16 +15,16 @@ from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest
 from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
+from cdc_ops.core.schema.server_types.unsigned_bigints import too_large_column
 from cdc_ops.core.schema.tables import TableSchema
-from cdc_ops.core.schema.unsigned_bigints import too_large_column
 from cdc_ops.errors import BinlogError, EnvironmentSetupError, TiedEventsError
 from cdc_ops.events.binlog.decoder import Place
+from cdc_ops.events.conversion.values import ValueTooLargeError
 from cdc_ops.events.scan.binlog import SMALL, line_of
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
 from cdc_ops.events.scan.scan import scan_file
-from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.data_files.writer import write_data_file
 from cdc_ops.steps.log import land_folds, large_files, scanned_files
 from cdc_ops.steps.log.land_folds import Landing, land_folded

@@ -10,9 +10,9 @@ import pytest
 
 from cdc_ops.core.events.format_spec import FormatOptions
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
-from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.unsigned_bigints import widened
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.core.schema.unsigned_bigints import widened
 from cdc_ops.events.change import arrow_type
 from cdc_ops.events.format import UNSTORABLE, NoValue
 from cdc_ops.events.registry import open_format

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdc_ops.core.schema.mysql_types import mysql_mapping
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.unsigned_bigints import too_large_column, widened
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.core.schema.unsigned_bigints import too_large_column, widened
-from cdc_ops.events import moments, octets, values
+from cdc_ops.events.conversion import moments, octets, values
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE
 from cdc_ops.events.images import of_64_bits
 

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_ops.cli import app
-from cdc_ops.core.archive.binlog_check import BinlogEnd
+from cdc_ops.core.archive.binlogs.binlog_check import BinlogEnd
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, CopyCompression, CopySettings
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TargetConfig

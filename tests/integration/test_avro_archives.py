@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.table_settings import Method
-from cdc_ops.core.schema.unsigned_bigints import widened_schema
+from cdc_ops.core.schema.server_types.unsigned_bigints import widened_schema
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import MariaDBServer

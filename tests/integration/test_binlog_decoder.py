@@ -11,8 +11,8 @@ import pymysql
 import pytest
 
 from cdc_ops.core.events.format_spec import EventOperation
-from cdc_ops.dev import debian, mariadb_binlog
-from cdc_ops.dev.mysql import MySQLServer
+from cdc_ops.dev.databases import debian, mariadb_binlog
+from cdc_ops.dev.databases.mysql import MySQLServer
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import BinlogMetadataError, EnvironmentSetupError
 from cdc_ops.events.binlog.decoder import BinlogFile, Definition, RowChange

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.dev.mysql import MySQLServer
+from cdc_ops.dev.databases.mysql import MySQLServer
 from cdc_ops.events.binlog.decoder import BinlogFile, RowChange
 from cdc_ops.events.binlog.files import open_binlog
 from cdc_ops.mysql_binlog import BinlogDataSource, BinlogReader

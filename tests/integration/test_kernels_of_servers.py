@@ -20,9 +20,9 @@ from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnknownTable
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
 from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
-from cdc_ops.core.schema.mysql_types import is_unsigned_bigint
+from cdc_ops.core.schema.server_types.mysql_types import is_unsigned_bigint
+from cdc_ops.core.schema.server_types.unsigned_bigints import WIDE
 from cdc_ops.core.schema.tables import TableName, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import WIDE
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.errors import BadRecordsError
 from cdc_ops.events.scan import binlog, fast_binlog

@@ -20,8 +20,8 @@ from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnBadRecord
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.pipeline.tables.paths import quarantine_path
+from cdc_ops.core.schema.server_types.unsigned_bigints import widened_schema
 from cdc_ops.core.schema.tables import TableSchema
-from cdc_ops.core.schema.unsigned_bigints import widened_schema
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.dev.sink_archive import SinkArchive

@@ -16,8 +16,8 @@ from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.dev.servers import PostgresServer
 from cdc_ops.errors import CdcError, SourceError, SourceInterruptedError, SourceUnreachableError
 from cdc_ops.sources.base import NativeColumn
-from cdc_ops.sources.postgres import copying
-from cdc_ops.sources.postgres.wire import read_batches
+from cdc_ops.sources.postgres.native_reader import copying
+from cdc_ops.sources.postgres.native_reader.wire import read_batches
 from tests.integration.test_postgres_bounds import wait_until
 
 COLUMNS = (

@@ -18,7 +18,7 @@ from cdc_ops.dev.servers import DatabaseServer, MariaDBServer, PostgresServer
 from cdc_ops.errors import SchemaChangedError
 from cdc_ops.sources.base import NativeRead, Source, open_source
 from cdc_ops.sources.mysql import wire as mysql_wire
-from cdc_ops.sources.postgres import wire as postgres_wire
+from cdc_ops.sources.postgres.native_reader import wire as postgres_wire
 from tests.integration.test_postgres_bounds import wait_until
 
 DATABASE = "locked"

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 import cdc_ops
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.pipeline.table_settings import Method
-from cdc_ops.core.schema.unsigned_bigints import widened_schema
+from cdc_ops.core.schema.server_types.unsigned_bigints import widened_schema
 from cdc_ops.dev.debezium import running_debezium
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.dev.sink_archive import SinkArchive

@@ -20,10 +20,10 @@ from cdc_ops.errors import SourceError
 from cdc_ops.sources.base import open_source
 from cdc_ops.sources.mysql.session import Address, MySQLSession, connect
 from cdc_ops.sources.mysql.settings import SESSION_SETTINGS, SHOWN, unheld
+from cdc_ops.sources.postgres.native_reader.wire import read_batches
 from cdc_ops.sources.postgres.session import PostgresAddress, PostgresSession
 from cdc_ops.sources.postgres.settings import SESSION_SETTINGS as SESSION_SETTINGS_OF_POSTGRES
 from cdc_ops.sources.postgres.settings import TRANSACTION_SETTINGS
-from cdc_ops.sources.postgres.wire import read_batches
 
 PASSWORD: Final = "few-rights-9"
 USER: Final = "few_settings"

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc_ops.core.operation.operation import Operation
-from cdc_ops.core.schema.mysql_types import COLUMN, TypeMapping, mysql_mapping
+from cdc_ops.core.schema.server_types.mysql_types import COLUMN, TypeMapping, mysql_mapping
 from cdc_ops.decode.stored import NotPlainError, stored_values
 from cdc_ops.errors import LakeConflictError
 from cdc_ops.lake.data_files.commit import FileTransaction, can_commit, commit_files, why_not_plain

@@ -8,8 +8,8 @@ import pytest
 
 from cdc_ops.core.pipeline.connections import ConnectionUrl
 from cdc_ops.core.pipeline.pipeline import SourceConfig, SourceKind
+from cdc_ops.core.schema.server_types.unsigned_bigints import too_large_column, widened_schema
 from cdc_ops.core.schema.tables import TableName, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import too_large_column, widened_schema
 from cdc_ops.dev.servers import DatabaseServer
 from cdc_ops.sources.base import JdbcRead, open_source
 from cdc_ops.sources.mysql.source import MySQLSource

@@ -27,9 +27,9 @@ from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
 from cdc_ops.lake.log.delta_log import DeltaLog
-from cdc_ops.lake.merge import tombstones
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.merge.deletes import tombstones
 from cdc_ops.lake.spark.session import sibling_session
 from cdc_ops.steps.stage.deletes import marked_rows
 from cdc_ops.steps.stage.latest_rows import latest_rows

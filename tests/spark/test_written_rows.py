@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc_ops.cli.tables import write_rows
+from cdc_ops.cli.chosen.tables import write_rows
 from cdc_ops.errors import EnvironmentSetupError
 
 TIMES = "SELECT timestamp'2026-01-02 03:04:05.000007Z' there, timestamp_ntz'2026-01-02 03:04:05.120000' local, NULL note"

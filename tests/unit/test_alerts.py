@@ -25,7 +25,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.receivers import URGENT, AlertKind, Receiver
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import DeletesRefusedError
-from cdc_ops.state.alerts import Finding, Subject
+from cdc_ops.state.notices.alerts import Finding, Subject
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRunStatus
 from tests.alert_case import ALL, HOOK, OF_TABLES, REFUSED, TABLES, Wrong, write_file

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.archives.local import LocalArchive
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
-from cdc_ops.core.archive.binlog_sequence import check_sequence, facts_of, is_proven_whole, why_not_next
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_sequence import check_sequence, facts_of, is_proven_whole, why_not_next
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
 from cdc_ops.core.archive.listing import EVERYTHING
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark

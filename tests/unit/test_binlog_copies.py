@@ -10,8 +10,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from cdc_ops.core.archive.binlog_check import BinlogCheck, BinlogEnd, BinlogSummary, holds_changes, is_in_file
-from cdc_ops.core.archive.binlog_copies import (
+from cdc_ops.core.archive.binlogs.binlog_check import BinlogCheck, BinlogEnd, BinlogSummary, holds_changes, is_in_file
+from cdc_ops.core.archive.binlogs.binlog_copies import (
     ArchivedBinlog,
     CopyPlan,
     Retention,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark

@@ -19,7 +19,7 @@ from cdc_ops.sources.chunks.split_points import Range, Split, even_borders
 from cdc_ops.sources.mysql.split_points import MySQLBorders
 from cdc_ops.sources.postgres.dialect import PostgresDialect
 from cdc_ops.sources.sql.dialect import Dialect
-from cdc_ops.steps.planning.snapshot import chunk_progress, remaining_rows_condition
+from cdc_ops.steps.planning.whole_tables.snapshot import chunk_progress, remaining_rows_condition
 
 TABLE = TableName(schema="main", name="t")
 DIALECTS = (Dialect(), PostgresDialect())

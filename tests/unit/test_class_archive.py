@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.lake.spark.class_archive import KEPT, NOTHING, ArchiveUse, archive_use
+from cdc_ops.lake.spark.jvm.class_archive import KEPT, NOTHING, ArchiveUse, archive_use
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.base import TableOverview
+from cdc_ops.state.notices.alerts import Finding, Subject
 from cdc_ops.state.table_run import RunMessages, RunResult, RunTiming, TableRun, TableRunStatus
 from cdc_ops.web.table_health import comparisons
 from cdc_ops.web.view import PipelineInfo, TableRow, table_row

@@ -1,6 +1,6 @@
 """Where programs from Debian's unstable release come from: the pure part."""
 
-from cdc_ops.dev.debian import mirror_of
+from cdc_ops.dev.databases.debian import mirror_of
 
 INDEXES = """http://mirror.example/debian-security/ bookworm-security main
 http://mirror.example/debian/ bookworm-updates main

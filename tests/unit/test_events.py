@@ -8,8 +8,8 @@ from cdc_ops.core.events.change_feed import feed_columns
 from cdc_ops.core.events.format_spec import ColumnFilter, EventMarks, FormatOptions, FormatSpec, LossySetting, OrderField, RowImage, setting
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of, trims_fractions
-from cdc_ops.core.schema.mysql_types import mysql_mapping
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable, TypePolicies
 from cdc_ops.errors import ConfigError, SourceTableError

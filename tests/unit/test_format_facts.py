@@ -11,7 +11,7 @@ from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, Where
 from cdc_ops.core.formats.checks import check_format, check_settings, losses
 from cdc_ops.core.formats.demanded_settings import archive_settings, only_accepted
-from cdc_ops.core.schema.mysql_types import mysql_mapping
+from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import ConfigError
 from cdc_ops.events.registry import FORMAT_SPECS, configuration, format_spec, open_format

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from cdc_ops.lake.spark.java import new_instance
+from cdc_ops.lake.spark.jvm.java import new_instance
 
 
 def test_threads_that_ask_at_the_same_time_compile_a_class_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc_ops.errors import CdcError, EnvironmentSetupError, from_payload
-from cdc_ops.lake.spark.jvm_log import KEPT, JvmLog
+from cdc_ops.lake.spark.jvm.jvm_log import KEPT, JvmLog
 
 SECRET = "p%40ss-w0rd"
 

@@ -15,7 +15,7 @@ from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.pipeline.tables.table_matching import resolve_tables
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.alerts import Finding, Subject
+from cdc_ops.state.notices.alerts import Finding, Subject
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.context import Context

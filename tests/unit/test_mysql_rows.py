@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_ops.core.schema.mysql_types import UNSTORABLE_DAY, UNSTORABLE_MICROS
+from cdc_ops.core.schema.server_types.mysql_types import UNSTORABLE_DAY, UNSTORABLE_MICROS
 from cdc_ops.decode.wire.columns import WireColumn
 from cdc_ops.decode.wire.mysql_rows import MySQLRows
 from cdc_ops.sources.mysql.wire_dates import day_number, instant_micros, wall_clock_micros

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from cdc_ops.config.loading import load_pipeline, shown_file
 from cdc_ops.config.reading.shown_text import shown_text
-from cdc_ops.state.pipeline_files import PipelineVersion
+from cdc_ops.state.notices.pipeline_files import PipelineVersion
 from cdc_ops.state.sql import open_reader, open_store
 from cdc_ops.steps.reporting.pipeline_file import note_pipeline_file
 from cdc_ops.web.app import create_app

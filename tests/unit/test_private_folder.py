@@ -8,7 +8,7 @@ import pytest
 
 from cdc_ops.decode import compiler
 from cdc_ops.decode.private_folder import private_folder
-from cdc_ops.lake.spark.class_archive import NOTHING, archive_use
+from cdc_ops.lake.spark.jvm.class_archive import NOTHING, archive_use
 
 OTHER = 65534
 """Another user. Who runs the tests may give nothing away unless they are root: then another user's folder is one that all can write."""

@@ -6,7 +6,7 @@ import pytest
 from pyspark import SparkContext
 
 from cdc_ops.lake.spark.conf import EXTENSION, EXTENSIONS, FILE_PARTITIONS, cluster_cores, machine_conf, needed_conf
-from cdc_ops.lake.spark.jvm_options import default_settings, driver_conf
+from cdc_ops.lake.spark.jvm.jvm_options import default_settings, driver_conf
 from cdc_ops.lake.spark.session import _chosen_conf, collector_conf
 
 PARALLEL = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}

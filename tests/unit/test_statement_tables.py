@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from cdc_ops.core.archive.binlog_sequence import facts_of
+from cdc_ops.core.archive.binlogs.binlog_sequence import facts_of
 from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.archive.watermarks import AcceptedGap, ArchiveWatermark, PartitionWatermark

@@ -12,11 +12,12 @@ from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.table_run import RunResult, RunTiming, TableRun, TableRunStatus
-from cdc_ops.web import charts, history
-from cdc_ops.web.charts import BOTTOM, LEFT, RIGHT, TOP, Chart, TimeAxis
+from cdc_ops.web import history
+from cdc_ops.web.charts import charts
+from cdc_ops.web.charts.charts import BOTTOM, LEFT, RIGHT, TOP, Chart, TimeAxis
+from cdc_ops.web.charts.windows import holes, windows_chart
 from cdc_ops.web.history import History
 from cdc_ops.web.view import PipelineInfo
-from cdc_ops.web.windows import holes, windows_chart
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOURLY = PipelineInfo(every=timedelta(hours=1))

@@ -23,7 +23,7 @@ from cdc_ops.core.pipeline.pipeline import TableConfig
 from cdc_ops.core.pipeline.table_settings import TableSettings
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, NullKeyError, RunStoppedError, Stopped
-from cdc_ops.lake.spark.jvm_log import JvmLog
+from cdc_ops.lake.spark.jvm.jvm_log import JvmLog
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.runs import run
 from cdc_ops.steps.runs.run import RunReport

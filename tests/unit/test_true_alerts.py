@@ -24,7 +24,7 @@ from cdc_ops.core.reconcile.diff import CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import WHOLE
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, CostRefusedError, RequestError, SourceUnreachableError, Stopped
-from cdc_ops.state.alerts import Finding, Subject
+from cdc_ops.state.notices.alerts import Finding, Subject
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRunStatus
 from cdc_ops.steps.context import Context

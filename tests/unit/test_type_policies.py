@@ -10,8 +10,8 @@ from cdc_ops.core import json_codec
 from cdc_ops.core.operation.results import Counts
 from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig, SourceKind, TableRule, TargetConfig, current_settings
 from cdc_ops.core.pipeline.table_settings import TableSettings
-from cdc_ops.core.schema.mysql_types import TypeMapping, mysql_mapping
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.mysql_types import TypeMapping, mysql_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import NulledValues, NullifiedValues, OnOverflow, OnUnstorable, TypePolicies
 from cdc_ops.sources.mysql.catalog import _loose

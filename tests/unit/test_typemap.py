@@ -2,8 +2,8 @@
 
 import pytest
 
-from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType, mysql_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_ops.core.schema import mysql_types
-from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types import mysql_types
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType, mysql_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "types.md").read_text("utf-8")
 ROW = re.compile(r"^\| `([^|]+)` \| `([^|`]+)` \| (.+) \|$", re.MULTILINE)

@@ -11,8 +11,7 @@ from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import Counts, Manifest, Repairs
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.schema_evolution import ChangeKind, Recorded, SchemaChange, SchemaPolicy, SchemaSettings, compare_columns, decide
-from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import (
+from cdc_ops.core.schema.server_types.unsigned_bigints import (
     LARGEST,
     NARROW,
     WIDE,
@@ -22,6 +21,7 @@ from cdc_ops.core.schema.unsigned_bigints import (
     too_large_column,
     widened_schema,
 )
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import TooLargeValueError
 from cdc_ops.steps.table.columns.wide_columns import (
     newly_wide,

@@ -34,9 +34,9 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, SourceConfig
 from cdc_ops.core.processes import end_words, executor_words
 from cdc_ops.errors import ConfigError, EnvironmentSetupError, JobLostError, StaleStateError
 from cdc_ops.lake.spark import jars
-from cdc_ops.lake.spark.class_archive import NOTHING, ArchiveUse, archive_use
 from cdc_ops.lake.spark.conf import store_conf
-from cdc_ops.lake.spark.jvm_options import driver_conf
+from cdc_ops.lake.spark.jvm.class_archive import NOTHING, ArchiveUse, archive_use
+from cdc_ops.lake.spark.jvm.jvm_options import driver_conf
 from cdc_ops.state.lease import Lease
 from cdc_ops.state.lease_renewal import LeaseKeeper
 from cdc_ops.steps.approvals import not_refused_before

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from cdc_ops.cli.chosen.gone_pipelines import check_is_gone, check_is_known
 from cdc_ops.cli.commands.pipelines import Folder, Json, Quiet, app, guarded
 from cdc_ops.cli.completion import complete_pipelines
 from cdc_ops.cli.confirmation import is_confirmed
-from cdc_ops.cli.gone_pipelines import check_is_gone, check_is_known
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option

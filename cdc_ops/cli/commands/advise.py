@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from cdc_ops.cli.chosen.pipeline_names import OfTable, Table
+from cdc_ops.cli.chosen.tables import place_of_table
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded
 from cdc_ops.cli.output import render
-from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.cli.session import opened
-from cdc_ops.cli.tables import place_of_table
 from cdc_ops.core import json_codec
 from cdc_ops.core.text import minute_text, size_text
 

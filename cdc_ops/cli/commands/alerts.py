@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_ops.cli.chosen.pipeline_names import Names, pipeline_argument
 from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, app, guarded
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import print_sentence
-from cdc_ops.cli.pipeline_names import Names, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, ledger_reader
 from cdc_ops.config.connections import connection_text
 from cdc_ops.config.settings import load_settings

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from cdc_ops.cli.chosen.pipeline_names import Names, OfGap, One, Tables, check_known, one_name, pipeline_argument
+from cdc_ops.cli.chosen.tables import parse_table
 from cdc_ops.cli.commands.pipelines import ARCHIVE_GAP, Folder, Json, Quiet, app, guarded
 from cdc_ops.cli.help_format import Application
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.archived import print_copies
 from cdc_ops.cli.output.moving_lines import progress
-from cdc_ops.cli.pipeline_names import Names, OfGap, One, Tables, check_known, one_name, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, ledger_reader
-from cdc_ops.cli.tables import parse_table
 from cdc_ops.config.connections import connection_url
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
+from cdc_ops.cli.chosen.pipeline_names import OfTable, Table
+from cdc_ops.cli.chosen.tables import free_folder, place_of_table, write_rows
 from cdc_ops.cli.commands.pipelines import Folder, app, guarded
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
-from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.cli.session import LocalSpark
-from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.core.change_range import ChangeMode, parse_bound
 
 _END = "a Delta version, an instant with its zone (ISO 8601), or watermark:VALUE"

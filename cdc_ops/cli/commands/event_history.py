@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
+from cdc_ops.cli.chosen.pipeline_names import OfTable, One, Table, Tables, one_name, pipeline_argument
+from cdc_ops.cli.chosen.tables import free_folder, place_of_table, write_rows
 from cdc_ops.cli.commands.pipelines import Folder, Json, Quiet, app, guarded, run_all
 from cdc_ops.cli.help_format import WHICH_COMMAND
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
-from cdc_ops.cli.pipeline_names import OfTable, One, Table, Tables, one_name, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, new_request
-from cdc_ops.cli.tables import free_folder, place_of_table, write_rows
 from cdc_ops.core.instants import parse_instant
 from cdc_ops.core.operation.run_request import Accepts, ResyncMode, RunKind
 

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from cdc_ops.cli.chosen.gone_pipelines import check_is_gone, check_is_known
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded
 from cdc_ops.cli.confirmation import is_confirmed
-from cdc_ops.cli.gone_pipelines import check_is_gone, check_is_known
 from cdc_ops.cli.output import render
 from cdc_ops.cli.session import ledger_reader
 from cdc_ops.config.settings import load_settings

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from cdc_ops.cli.chosen.pipeline_names import Names, Tables, check_known, pipeline_argument
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded, state_app
 from cdc_ops.cli.output import render
-from cdc_ops.cli.pipeline_names import Names, Tables, check_known, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, ledger_reader, new_request, opened
 from cdc_ops.core import json_codec
 from cdc_ops.errors import EnvironmentSetupError, RequestError

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_ops.cli import stopping
+from cdc_ops.cli.chosen.pipeline_names import Names, One, Tables, one_name, pipeline_argument
 from cdc_ops.cli.help_format import WHICH_COMMAND, Application, Program
 from cdc_ops.cli.one_run import run_one
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.phases import print_phases
 from cdc_ops.cli.output.stopped import print_stopped_run
 from cdc_ops.cli.output.verbosity import is_verbose, verbose_option
-from cdc_ops.cli.pipeline_names import Names, One, Tables, one_name, pipeline_argument
 from cdc_ops.cli.session import chosen_pipelines, new_request, opened
 from cdc_ops.cli.trial import Trial, print_trial, try_pipelines
 from cdc_ops.core import json_codec

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from cdc_ops.cli.chosen.pipeline_names import Names, One, Tables, one_name, pipeline_argument, tables_option
 from cdc_ops.cli.commands.pipelines import Folder, Json, Quiet, app, guarded, run_all
 from cdc_ops.cli.help_format import WHICH_COMMAND, Application
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.verbosity import verbose_option
-from cdc_ops.cli.pipeline_names import Names, One, Tables, one_name, pipeline_argument, tables_option
 from cdc_ops.cli.session import chosen_pipelines, new_request
 from cdc_ops.core.operation.run_request import Accepts, ResyncMode, RunKind
 from cdc_ops.errors import RequestError

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.markup import escape
 
+from cdc_ops.cli.chosen.pipeline_names import Names, Tables, pipeline_argument
 from cdc_ops.cli.commands.pipelines import Folder, Json, Quiet, app, common_exit_code, guarded, isolated_errors
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
-from cdc_ops.cli.pipeline_names import Names, Tables, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect, new_request
 from cdc_ops.config.settings import load_settings
 from cdc_ops.errors import CdcError

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_ops.cli.chosen.pipeline_names import Names, check_known, pipeline_argument
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
 from cdc_ops.cli.completion import complete_tables
 from cdc_ops.cli.output import render
-from cdc_ops.cli.pipeline_names import Names, check_known, pipeline_argument
 from cdc_ops.cli.session import ledger_reader
 from cdc_ops.core import json_codec
 from cdc_ops.core.text import did_you_mean

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdc_ops.cli.chosen.pipeline_names import OfTable, Table
+from cdc_ops.cli.chosen.tables import place_of_table
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, guarded
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.rows import print_rows
 from cdc_ops.cli.output.verbosity import verbose_option
-from cdc_ops.cli.pipeline_names import OfTable, Table
 from cdc_ops.cli.session import LocalSpark
-from cdc_ops.cli.tables import place_of_table
 from cdc_ops.core.text import did_you_mean, plural, split_list
 from cdc_ops.errors import RequestError
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from cdc_ops.cli.chosen.pipeline_names import OfTable, Table
+from cdc_ops.cli.chosen.tables import parse_table
 from cdc_ops.cli.commands.pipelines import Json, app, guarded
 from cdc_ops.cli.confirmation import is_confirmed
 from cdc_ops.cli.output import render
-from cdc_ops.cli.pipeline_names import OfTable, Table
-from cdc_ops.cli.tables import parse_table
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec
 from cdc_ops.core.text import did_you_mean

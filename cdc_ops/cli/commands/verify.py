@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cdc_ops.cli import stopping
+from cdc_ops.cli.chosen.pipeline_names import Names, Tables, pipeline_argument
 from cdc_ops.cli.commands.pipelines import TABLES_FAILED, TRY_AGAIN, Folder, Json, Quiet, app, guarded, isolated_errors
 from cdc_ops.cli.help_format import WHICH_COMMAND
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import Grid, print_sentence, show_grid
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
-from cdc_ops.cli.pipeline_names import Names, Tables, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, new_request, opened
 from cdc_ops.core import json_codec
 from cdc_ops.core.operation.run_request import Accepts, AskedComparison, RunKind, RunRequest

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from cdc_ops.cli.chosen.pipeline_names import OfTable, Table
+from cdc_ops.cli.chosen.tables import place_of_table
 from cdc_ops.cli.commands.pipelines import Folder, app, guarded
-from cdc_ops.cli.pipeline_names import OfTable, Table
-from cdc_ops.cli.tables import place_of_table
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ such. Intervals are half-open: `[low, high)`.
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
 
 Position = tuple[int, ...]
 

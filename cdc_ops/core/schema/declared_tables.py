@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
-from cdc_ops.core.schema.mysql_types import MAX_DECIMAL_DIGITS, TypeMapping, mysql_mapping, overflowing, under_policy
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.mysql_types import MAX_DECIMAL_DIGITS, TypeMapping, mysql_mapping, overflowing, under_policy
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 from cdc_ops.core.text import did_you_mean

@@ -7,7 +7,7 @@ import enum
 import re
 from typing import Final
 
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.schema.mysql_types import UNSIGNED_BIGINT_WIDE, is_unsigned_bigint
+from cdc_ops.core.schema.server_types.mysql_types import UNSIGNED_BIGINT_WIDE, is_unsigned_bigint
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, OnUnstorable, TypePolicies
 
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f/\\:*?\[\]{}]|^\.{1,2}$")

@@ -7,7 +7,7 @@ double, decimals to more digits on either side of the point, and date to timesta
 import re
 from typing import Final
 
-from cdc_ops.core.schema.mysql_types import MAX_DECIMAL_DIGITS
+from cdc_ops.core.schema.server_types.mysql_types import MAX_DECIMAL_DIGITS
 
 _ALIASES: Final = {
     "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float",

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_ops.core.schema.logical_types import LogicalType, byte_length, logical_type_of
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.unsigned_bigints import LARGEST
 from cdc_ops.core.schema.tables import Column, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import LARGEST
 from cdc_ops.decode.program import Field, Program, is_supported
 from cdc_ops.events.fast_binlog.change_batches import Changes, Target
 

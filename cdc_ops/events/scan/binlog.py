@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import IO, Final, cast
 
 from cdc_ops.archives.base import Archive
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
-from cdc_ops.core.archive.binlog_sequence import binlog_name, facts_of
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_sequence import binlog_name, facts_of
 from cdc_ops.events.binlog.decoder import BinlogFile, Change, Definition, Place
 from cdc_ops.events.binlog.table_map import TableMap
 from cdc_ops.events.binlog.texts import record_of

@@ -5,7 +5,7 @@ Places are numbers, most significant first (`events.places`). Moments are texts 
 
 from dataclasses import dataclass
 
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdc_ops.core.archive.binlog_sequence import binlog_name
+from cdc_ops.core.archive.binlogs.binlog_sequence import binlog_name
 from cdc_ops.core.binlog.events import MAGIC
 from cdc_ops.core.events.format_spec import EventOperation
 from cdc_ops.decode.compiler import Bytes

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKind
 from cdc_ops.events.change import NAMES, ChangeBatch, ChangeTypes, empty_batch
+from cdc_ops.events.conversion.values import ValueTooLargeError
 from cdc_ops.events.format import Format
 from cdc_ops.events.places import Place, place_maker
 from cdc_ops.events.record import NOT_UTF8, Envelope, Record
@@ -23,7 +24,6 @@ from cdc_ops.events.scan.parts import ChangeParts, Parts
 from cdc_ops.events.scan.request import FileTask, TableTask
 from cdc_ops.events.scan.statements import statement_finder
 from cdc_ops.events.table import TableReader
-from cdc_ops.events.values import ValueTooLargeError
 
 _BATCH: Final = 4096
 _BATCH_BYTES: Final = 64 * 2**20

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc_ops.lake.data_files.writer import remove_data_files
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.log.data_files import physical_names
-from cdc_ops.lake.spark.java import converters, scala_object
+from cdc_ops.lake.spark.jvm.java import converters, scala_object
 
 COUNTED: Final = {"spark.databricks.delta.stats.collect": "true"}
 """The setting of a session by which Delta's writer counts the rows of each file."""

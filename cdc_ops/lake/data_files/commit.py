@@ -20,7 +20,7 @@ from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.delta_log import LogState
 from cdc_ops.lake.log.statistics_text import statistics_beside_deleted_rows
 from cdc_ops.lake.spark import connect
-from cdc_ops.lake.spark.java import converters, new_instance, scala_object
+from cdc_ops.lake.spark.jvm.java import converters, new_instance, scala_object
 
 _UNDERSTOOD: Final = frozenset(
     (

@@ -22,8 +22,8 @@ from cdc_ops.core.operation.merging.merge_plan import FROM, GONE, REUSED, MergeP
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
 from cdc_ops.lake.log.delta_log import DeltaLog
+from cdc_ops.lake.merge.deletes.tombstones import recalled
 from cdc_ops.lake.merge.sql import INCOMPLETE
-from cdc_ops.lake.merge.tombstones import recalled
 from cdc_ops.lake.spark.expressions import key_names, numbered_keys, same_key
 
 AT: Final = "__cdc_at"

@@ -18,8 +18,8 @@ from cdc_ops.core.operation.merging.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead, ReplayRead
 from cdc_ops.lake.merge.batch import Batch
+from cdc_ops.lake.merge.deletes.tombstones import remember, without_deleted
 from cdc_ops.lake.merge.scd2 import AT, all_versions, versions
-from cdc_ops.lake.merge.tombstones import remember, without_deleted
 from cdc_ops.lake.spark.expressions import is_true
 
 

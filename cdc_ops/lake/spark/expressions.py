@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdc_ops.core.schema.server_types.unsigned_bigints import LARGEST, is_narrow, too_large
 from cdc_ops.core.schema.tables import Column as TableColumn
-from cdc_ops.core.schema.unsigned_bigints import LARGEST, is_narrow, too_large
 from cdc_ops.core.text import quoted
 
 EXACT_JSON: Final = {

@@ -13,8 +13,8 @@ from cdc_ops.errors import JobLostError, SparkServerLostError
 from cdc_ops.lake.spark import connect
 from cdc_ops.lake.spark import jars as jar_sets
 from cdc_ops.lake.spark.conf import EXTENSIONS, cluster_cores, machine_conf, needed_conf, store_conf, usual_conf
-from cdc_ops.lake.spark.jvm_log import JvmLog
-from cdc_ops.lake.spark.jvm_options import default_settings, driver_conf
+from cdc_ops.lake.spark.jvm.jvm_log import JvmLog
+from cdc_ops.lake.spark.jvm.jvm_options import default_settings, driver_conf
 
 
 def build_session(

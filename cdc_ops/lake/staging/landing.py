@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from cdc_ops.core.operation.merging.merge_plan import spark_literal
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.results import KeyRange, Manifest
+from cdc_ops.core.schema.server_types.unsigned_bigints import is_wide
 from cdc_ops.core.schema.type_widening import canonical_type
-from cdc_ops.core.schema.unsigned_bigints import is_wide
 from cdc_ops.core.schema.value_policies import NullifiedValues
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import LandedRowsLostError

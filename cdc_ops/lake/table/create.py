@@ -14,8 +14,8 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.operation.protocol.commit_record import LakeHead
 from cdc_ops.core.operation.protocol.ledger_and_lake import if_renamed
+from cdc_ops.core.schema.server_types.unsigned_bigints import NARROW, WIDE
 from cdc_ops.core.schema.type_widening import canonical_type
-from cdc_ops.core.schema.unsigned_bigints import NARROW, WIDE
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import ConfigError, LakeConflictError, TargetForeignError, TargetSchemaError
 from cdc_ops.lake.log.bounds import EXACT_BOUNDS, has_exact_bounds

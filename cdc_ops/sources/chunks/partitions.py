@@ -3,7 +3,7 @@
 from typing import Final, Protocol
 
 from cdc_ops.core.cursor.cursors import CursorType
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.sources.chunks.chunks import Chunk, ChunkPlan, ChunkSize, assemble, shape_of
 from cdc_ops.sources.chunks.ranges import both, cut_integers, cut_moments, tile

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from cdc_ops.core.schema.mysql_types import DeclaredType, mysql_mapping
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType, mysql_mapping
 from cdc_ops.core.schema.source_traits import ForeignKeyAction, SourceTraits
 from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.sources.sql.cursors import index_warning, null_warning, type_columns
 from cdc_ops.sources.sql.dialect import Dialect

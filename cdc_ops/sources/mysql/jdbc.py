@@ -9,9 +9,9 @@ from typing import Final
 from urllib.parse import urlencode
 
 from cdc_ops.core.pipeline.pipeline import Reader, SourceConfig
-from cdc_ops.core.schema.mysql_types import TypeMapping, mysql_mapping
+from cdc_ops.core.schema.server_types.mysql_types import TypeMapping, mysql_mapping
+from cdc_ops.core.schema.server_types.unsigned_bigints import is_unsigned, jdbc_mapping
 from cdc_ops.core.schema.tables import Column, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import is_unsigned, jdbc_mapping
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import ConfigError
 from cdc_ops.sources.base import JdbcRead

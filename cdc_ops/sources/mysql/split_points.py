@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.sources.chunks.ranges import both
 from cdc_ops.sources.chunks.split_key import Border, SplitKey

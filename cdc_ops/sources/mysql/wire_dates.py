@@ -8,7 +8,7 @@ from calendar import monthrange
 from datetime import date
 from typing import Final
 
-from cdc_ops.core.schema.mysql_types import UNSTORABLE_DAY, UNSTORABLE_MICROS
+from cdc_ops.core.schema.server_types.mysql_types import UNSTORABLE_DAY, UNSTORABLE_MICROS
 
 _DATE: Final = re.compile(rb"(\d{4})-(\d\d)-(\d\d)")
 _DATE_TIME: Final = re.compile(rb"(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")

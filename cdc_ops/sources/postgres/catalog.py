@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
 from cdc_ops.core.schema.source_traits import SourceTraits
 from cdc_ops.core.schema.table_identity import TableIdentity
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from cdc_ops.core.cursor.cursors import CursorColumn, CursorType, parse_datetime
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.errors import RequestError
 from cdc_ops.sources.sql.dialect import Dialect

@@ -8,11 +8,11 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from cdc_ops.core.pipeline.pipeline import Reader
-from cdc_ops.core.schema.mysql_types import COLUMN, TypeMapping
-from cdc_ops.core.schema.postgres_types import postgres_mapping
+from cdc_ops.core.schema.server_types.mysql_types import COLUMN, TypeMapping
+from cdc_ops.core.schema.server_types.postgres_types import postgres_mapping
 from cdc_ops.core.schema.tables import TableSchema
 from cdc_ops.sources.base import JdbcRead
-from cdc_ops.sources.postgres.native import native_read
+from cdc_ops.sources.postgres.native_reader.native import native_read
 from cdc_ops.sources.postgres.session import APPLICATION, PostgresAddress
 from cdc_ops.sources.postgres.settings import IN_A_TRANSACTION
 from cdc_ops.sources.sql.dialect import Dialect

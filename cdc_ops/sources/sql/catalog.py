@@ -1,6 +1,6 @@
 """Functions for the catalogs of all servers: selecting columns by name, and the errors for what is missing or hidden."""
 
-from cdc_ops.core.schema.mysql_types import TypeMapping
+from cdc_ops.core.schema.server_types.mysql_types import TypeMapping
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.core.text import did_you_mean, without_columns
 from cdc_ops.errors import SourceTableError

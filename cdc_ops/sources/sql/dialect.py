@@ -6,7 +6,7 @@ from typing import Final
 
 from cdc_ops.core.cursor.cursors import Cursor, CursorColumn, CursorType, parse_datetime
 from cdc_ops.core.cursor.windows import Comparison, Window, bounds_predicate
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.errors import ConfigError, RequestError, SourceTableError
 

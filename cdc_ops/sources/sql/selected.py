@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cdc_ops.core.schema.mysql_types import COLUMN, TypeMapping
+from cdc_ops.core.schema.server_types.mysql_types import COLUMN, TypeMapping
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.sources.base import NativeColumn
 

@@ -18,8 +18,8 @@ from cdc_ops.archives.atomic_files import ArchiveWriter, NewFile
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.config.fields.values import longest_wait
-from cdc_ops.core.archive.binlog_check import BinlogCheck, BinlogEnd, BinlogSummary, holds_changes
-from cdc_ops.core.archive.binlog_copies import (
+from cdc_ops.core.archive.binlogs.binlog_check import BinlogCheck, BinlogEnd, BinlogSummary, holds_changes
+from cdc_ops.core.archive.binlogs.binlog_copies import (
     ArchivedBinlog,
     CopyPlan,
     MissingBinlogs,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cdc_ops.core.apply.scd import TableStorage
-from cdc_ops.core.archive.binlog_sequence import lists_transactions
+from cdc_ops.core.archive.binlogs.binlog_sequence import lists_transactions
 from cdc_ops.core.archive.completeness import GapStatus, MissingEvents, asked_for
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, Gap
 from cdc_ops.core.operation.operation import Operation

@@ -12,8 +12,8 @@ from io import BytesIO
 from typing import Final
 
 from cdc_ops.archives.base import Archive
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
-from cdc_ops.core.archive.binlog_sequence import begins_alike, binlog_name, text_of_gtids
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_sequence import begins_alike, binlog_name, text_of_gtids
 from cdc_ops.core.archive.file_names import BinlogName, Compression, FileName
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
 from cdc_ops.core.archive.watermarks import ArchiveWatermark

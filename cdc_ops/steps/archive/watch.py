@@ -18,7 +18,7 @@ from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.core.archive.quiet import NO_ARRIVALS, Arrivals, next_arrivals
 from cdc_ops.core.pipeline.watch import Watch, watched_folders
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.notified_files import NotificationStatus, NotifiedFile
+from cdc_ops.state.notices.notified_files import NotificationStatus, NotifiedFile
 from cdc_ops.state.sql import SqlStateStore
 from cdc_ops.steps.archive.watched_folder import FolderLook, is_consumed, look_into
 

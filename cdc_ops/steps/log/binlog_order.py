@@ -7,8 +7,8 @@ server's, or was written anew under the same name: the commit of each batch carr
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
-from cdc_ops.core.archive.binlog_sequence import begins_alike, binlog_name, follows, why_not_next
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_sequence import begins_alike, binlog_name, follows, why_not_next
 from cdc_ops.core.archive.file_names import BinlogName
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.operation.log_batch import LogBatch

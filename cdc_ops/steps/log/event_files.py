@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
-from cdc_ops.core.archive.binlog_sequence import is_proven_whole
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_sequence import is_proven_whole
 from cdc_ops.core.archive.file_names import BinlogName, KafkaName
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.archive.watermarks import OffsetRange

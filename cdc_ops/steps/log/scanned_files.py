@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_ops.core import json_codec
-from cdc_ops.core.archive.binlog_sequence import check_sequence
+from cdc_ops.core.archive.binlogs.binlog_sequence import check_sequence
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.events.change_feed import key_columns
 from cdc_ops.core.events.ddl_changes import Renaming
@@ -27,6 +27,7 @@ from cdc_ops.core.pipeline.tables.unknown_tables import KnownTables
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.decode.kernel_folder import FIRST_TIME, is_uncompiled
 from cdc_ops.errors import from_payload
+from cdc_ops.events.conversion.values import ValueTooLargeError
 from cdc_ops.events.record import Record
 from cdc_ops.events.records.json_lines import is_compressed
 from cdc_ops.events.registry import spec_of
@@ -36,7 +37,6 @@ from cdc_ops.events.scan.parts import Parts
 from cdc_ops.events.scan.request import FileTask, FileTasks, ScannedArchive, TableTask, UnknownWatch
 from cdc_ops.events.scan.scan import scan_batches, scan_file, scan_records
 from cdc_ops.events.scan.tables import empty_feed
-from cdc_ops.events.values import ValueTooLargeError
 from cdc_ops.lake.file_io import make_folder, open_filesystem
 from cdc_ops.lake.spark.local_rows import local_rows
 from cdc_ops.lake.staging.shared_folder import check_written, has_remote_executors

@@ -14,8 +14,8 @@ from cdc_ops.steps.planning.increment import draft_increment
 from cdc_ops.steps.planning.log import archive_position, begins_with_snapshot, draft_log, with_current_archive
 from cdc_ops.steps.planning.reconcile import abandoned_before, draft_comparison
 from cdc_ops.steps.planning.request import Draft, TableRequest
-from cdc_ops.steps.planning.resync import draft_reread
-from cdc_ops.steps.planning.snapshot import draft_snapshot
+from cdc_ops.steps.planning.whole_tables.resync import draft_reread
+from cdc_ops.steps.planning.whole_tables.snapshot import draft_snapshot
 
 
 def draft_operations(request: TableRequest) -> Draft:

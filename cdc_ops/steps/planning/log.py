@@ -8,7 +8,7 @@ from dataclasses import replace
 from cdc_ops.archives.registry import open_archive
 from cdc_ops.core import json_codec
 from cdc_ops.core.apply.apply_spec import ApplyMode, Landing
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.completeness import MissingEvents, gap_error
 from cdc_ops.core.archive.file_names import BinlogName, DmsName, FileName, KafkaName, Layout
 from cdc_ops.core.archive.files import FrozenFiles, ListedFile

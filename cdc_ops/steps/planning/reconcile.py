@@ -21,9 +21,9 @@ from cdc_ops.core.operation.reads import CompareRead
 from cdc_ops.core.pipeline.table_settings import Method
 from cdc_ops.core.reconcile.diff import AbandonedOperation, CompareLevel, CompareSpec, DeleteGuard
 from cdc_ops.core.reconcile.key_buckets import Buckets, cut
+from cdc_ops.core.schema.server_types.unsigned_bigints import widened_schema
 from cdc_ops.core.schema.table_identity import has_moved
 from cdc_ops.core.schema.tables import Column, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import widened_schema
 from cdc_ops.errors import RequestError, SourceTableError
 from cdc_ops.sources.base import Source
 from cdc_ops.steps.planning.request import Draft, TableRequest, new_operation

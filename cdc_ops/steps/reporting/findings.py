@@ -12,8 +12,8 @@ from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.reconcile.diff import CompareLevel
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, DeletesRefusedError, from_payload
-from cdc_ops.state.alerts import Finding, Subject
 from cdc_ops.state.base import StateStore
+from cdc_ops.state.notices.alerts import Finding, Subject
 from cdc_ops.state.table_run import TableRun
 
 _DUPLICATES: Final = "duplicates"

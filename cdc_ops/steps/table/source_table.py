@@ -9,9 +9,9 @@ from cdc_ops.core.pipeline.pipeline import Pipeline, TableConfig
 from cdc_ops.core.pipeline.table_settings import NULLS_UNREAD, Method, NullCursor
 from cdc_ops.core.schema.collated_keys import source_names
 from cdc_ops.core.schema.schema_evolution import SchemaChange
+from cdc_ops.core.schema.server_types.unsigned_bigints import widened
 from cdc_ops.core.schema.table_identity import NO_IDENTITY, TableIdentity
 from cdc_ops.core.schema.tables import Column, TableSchema
-from cdc_ops.core.schema.unsigned_bigints import widened
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError
 from cdc_ops.sources.base import Source

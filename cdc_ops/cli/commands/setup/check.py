@@ -10,13 +10,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from cdc_ops.cli.chosen.pipeline_names import Names, pipeline_argument
 from cdc_ops.cli.commands.pipelines import Folder, Json, app, exit_code, guarded
 from cdc_ops.cli.environment import used_env_file
 from cdc_ops.cli.output import render
 from cdc_ops.cli.output.layout import print_sentence
 from cdc_ops.cli.output.moving_lines import progress
 from cdc_ops.cli.output.verbosity import verbose_option
-from cdc_ops.cli.pipeline_names import Names, pipeline_argument
 from cdc_ops.cli.session import LocalSpark, chosen_pipelines, connect
 from cdc_ops.config.settings import load_settings
 from cdc_ops.core import json_codec

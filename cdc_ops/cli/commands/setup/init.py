@@ -24,7 +24,7 @@ from cdc_ops.core.text import did_you_mean, size_text
 from cdc_ops.errors import RequestError
 
 if TYPE_CHECKING:
-    from cdc_ops.cli.found_tables import FoundTable
+    from cdc_ops.cli.chosen.found_tables import FoundTable
 
 _KINDS: Final = (SourceKind.MYSQL, SourceKind.MARIADB, SourceKind.POSTGRES)
 _KINDS_OF_SCHEMES: Final = {"mysql": SourceKind.MYSQL, "mariadb": SourceKind.MARIADB, "postgresql": SourceKind.POSTGRES}
@@ -112,7 +112,7 @@ def _tables(url: ConnectionUrl, name: str) -> "list[FoundTable]":
     Raises:
         RequestError: none of them can be an entry without a decision.
     """
-    from cdc_ops.cli.found_tables import find_tables
+    from cdc_ops.cli.chosen.found_tables import find_tables
     from cdc_ops.sources.base import open_source
 
     kind = _KINDS_OF_SCHEMES[url.scheme]

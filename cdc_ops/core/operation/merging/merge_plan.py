@@ -13,7 +13,7 @@ from cdc_ops.core.operation.merging.metadata_values import NO_METADATA_VALUES, M
 from cdc_ops.core.operation.operation import Operation, OperationKind
 from cdc_ops.core.operation.reads import CompareRead, WindowRead
 from cdc_ops.core.operation.results import KeyRange, Manifest
-from cdc_ops.core.schema.unsigned_bigints import LARGEST, WIDE
+from cdc_ops.core.schema.server_types.unsigned_bigints import LARGEST, WIDE
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import NullKeyError
 

@@ -15,16 +15,16 @@ from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.bulk import reader_of
+from cdc_ops.events.conversion.bulk import reader_of
+from cdc_ops.events.conversion.json_text import image_of, text_of
+from cdc_ops.events.conversion.octets import base64, from_base64
+from cdc_ops.events.conversion.values import from_text
 from cdc_ops.events.format import UNREADABLE, Format, Reader, unreadable
 from cdc_ops.events.formats.binlog.specs import MYSQL_BINLOG
-from cdc_ops.events.json_text import image_of, text_of
-from cdc_ops.events.octets import base64, from_base64
 from cdc_ops.events.record import Envelope, FieldType, Record
 from cdc_ops.events.said import number_in
-from cdc_ops.events.values import from_text
 
 _KINDS: Final = {str(kind): kind for kind in (RecordKind.CHANGE, RecordKind.DDL, RecordKind.CONTROL)}
 

@@ -18,16 +18,16 @@ from msgspec import Raw
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.logical_types import LogicalType, labels_of, logical_type_of
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import bulk
-from cdc_ops.events.bulk import quick, reader_of
+from cdc_ops.events.conversion import bulk
+from cdc_ops.events.conversion.bulk import quick, reader_of
+from cdc_ops.events.conversion.json_text import image_of, text_of
+from cdc_ops.events.conversion.octets import padded
+from cdc_ops.events.conversion.values import from_text
 from cdc_ops.events.format import UNREADABLE, Format, Read, Reader
 from cdc_ops.events.formats.canal.specs import CANAL, TICDC
 from cdc_ops.events.images import completed
-from cdc_ops.events.json_text import image_of, text_of
-from cdc_ops.events.octets import padded
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
 from cdc_ops.events.said import Bigint, is_truncate, kafka_offset, moment_of
-from cdc_ops.events.values import from_text
 
 _OPERATIONS: Final[dict[str | None, EventOperation]] = {
     "INSERT": EventOperation.CREATE,

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.conversion.json_text import image_of
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.formats.debezium.images import INCOMPLETE, lacks_values, may_lack_values, unchanged_left_out
 from cdc_ops.events.formats.debezium.layout import NO_JSON, Body, Source, parsed
@@ -26,7 +27,6 @@ from cdc_ops.events.formats.debezium.positions import (
 from cdc_ops.events.formats.debezium.schemas import types_of_event
 from cdc_ops.events.formats.debezium.values.values import Values
 from cdc_ops.events.images import completed
-from cdc_ops.events.json_text import image_of
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
 from cdc_ops.events.said import moment_of
 

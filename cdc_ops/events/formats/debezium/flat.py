@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.conversion.json_text import image_of, members_of, text_of
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.formats.debezium.added_fields import added_fields, added_name
 from cdc_ops.events.formats.debezium.declared.flat import DELETED
@@ -28,7 +29,6 @@ from cdc_ops.events.formats.debezium.positions import (
 )
 from cdc_ops.events.formats.debezium.schemas import types_of_row
 from cdc_ops.events.formats.debezium.values.values import Values
-from cdc_ops.events.json_text import image_of, members_of, text_of
 from cdc_ops.events.record import Envelope, FieldType, FieldTypes, Image, Record
 from cdc_ops.events.said import moment_of, number_in
 

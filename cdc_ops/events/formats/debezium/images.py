@@ -5,9 +5,9 @@ from typing import Final
 import msgspec
 
 from cdc_ops.core.events.format_spec import WHOLE_ROW
+from cdc_ops.events.conversion.json_text import text_of
 from cdc_ops.events.formats.debezium.declared.losses import PLACEHOLDER
 from cdc_ops.events.formats.debezium.unchanged import UNCHANGED_FORMS
-from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import Cell, Image
 
 INCOMPLETE: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from cdc_ops.events.json_text import text_of
+from cdc_ops.events.conversion.json_text import text_of
 from cdc_ops.events.said import Bigint
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from typing import Final
 
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, logical_type_of
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 
 CONNECT: Final = "org.apache.kafka.connect.data."

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from cdc_ops.events.json_text import NULL, text_of
+from cdc_ops.events.conversion.json_text import NULL, text_of
 from cdc_ops.events.record import FieldType, FieldTypes
 from cdc_ops.events.said import number_in
 

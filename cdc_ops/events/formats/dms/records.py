@@ -21,16 +21,16 @@ from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.bulk import reader_of
+from cdc_ops.events.conversion.bulk import reader_of
+from cdc_ops.events.conversion.json_text import members_of
+from cdc_ops.events.conversion.moments import instant
+from cdc_ops.events.conversion.octets import base64
+from cdc_ops.events.conversion.values import decimal, from_text
 from cdc_ops.events.format import Format, NoValue, Read, Reader
 from cdc_ops.events.formats.dms.specs import BEFORE, CHANGE_SEQ, DMS_CSV, DMS_PARQUET, NONE, PREFIX, TIMESTAMP
 from cdc_ops.events.images import completed, text_in
-from cdc_ops.events.json_text import members_of
-from cdc_ops.events.moments import instant
-from cdc_ops.events.octets import base64
 from cdc_ops.events.record import NOT_JSON, Envelope, FieldType, Image, Record
 from cdc_ops.events.said import known
-from cdc_ops.events.values import decimal, from_text
 
 _OP: Final = "Op"
 _OPERATIONS: Final[dict[str | None, EventOperation]] = {

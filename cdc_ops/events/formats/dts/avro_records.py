@@ -19,16 +19,16 @@ from msgspec import Raw
 from cdc_ops.core.events.format_spec import EventOperation, FormatSpec, RecordKind
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.bulk import reader_of
+from cdc_ops.events.conversion.bulk import reader_of
+from cdc_ops.events.conversion.json_text import text_of
+from cdc_ops.events.conversion.octets import base64, from_base64
+from cdc_ops.events.conversion.values import from_text
 from cdc_ops.events.format import UNREADABLE, Read, Reader, unreadable
 from cdc_ops.events.formats.dts.avro_values import BYTES, CHARACTER, TEXT, Entry, Value, entry_of
 from cdc_ops.events.formats.dts.kinds import OPERATIONS, envelope_of
 from cdc_ops.events.images import completed
-from cdc_ops.events.json_text import text_of
-from cdc_ops.events.octets import base64, from_base64
 from cdc_ops.events.record import Envelope, FieldType, FieldTypes, Image, Record
 from cdc_ops.events.said import Bigint, Int, moment_of
-from cdc_ops.events.values import from_text
 
 _MYSQL: Final = ("MySQL", "DRDS")
 _UTF8: Final = ("utf8", "utf8mb3", "utf8mb4", "utf-8", "ascii", "us-ascii")

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Raw
 
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.json_text import is_null, text_of
-from cdc_ops.events.moments import moment_text
+from cdc_ops.events.conversion.json_text import is_null, text_of
+from cdc_ops.events.conversion.moments import moment_text
 from cdc_ops.events.said import Bigint, Int
 
 CHARACTER, BYTES, TEXT, _UNKNOWN = "Character", "BinaryObject", "text", "unknown"

@@ -14,14 +14,14 @@ import msgspec
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.bulk import reader_of
+from cdc_ops.events.conversion.bulk import reader_of
+from cdc_ops.events.conversion.json_text import members_of, text_of
+from cdc_ops.events.conversion.values import from_text
 from cdc_ops.events.format import Read, Reader
 from cdc_ops.events.formats.dts.kinds import envelope_of
 from cdc_ops.events.images import image_of_text
-from cdc_ops.events.json_text import members_of, text_of
 from cdc_ops.events.record import Envelope, FieldType, Record
 from cdc_ops.events.said import known, number_in
-from cdc_ops.events.values import from_text
 
 _FIELDS: Final = ("recordid", "dbtable", "recordtype", "recordtimestamp", "beforeimages", "afterimages")
 """In lower case, because exports through tables have lower-case names; both are read."""

@@ -18,15 +18,15 @@ from msgspec import Raw
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.bulk import reader_of
+from cdc_ops.events.conversion.bulk import reader_of
+from cdc_ops.events.conversion.json_text import image_of, text_of
+from cdc_ops.events.conversion.moments import instant
+from cdc_ops.events.conversion.values import from_text
 from cdc_ops.events.format import Format, Read, Reader
 from cdc_ops.events.formats.goldengate.specs import GOLDENGATE
 from cdc_ops.events.images import completed, image_of_values, text_in, without
-from cdc_ops.events.json_text import image_of, text_of
-from cdc_ops.events.moments import instant
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
 from cdc_ops.events.said import known
-from cdc_ops.events.values import from_text
 
 _OPERATIONS: Final[dict[str | None, EventOperation]] = {
     "I": EventOperation.CREATE,

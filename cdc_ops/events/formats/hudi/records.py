@@ -16,13 +16,13 @@ from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.bulk import reader_of
+from cdc_ops.events.conversion.bulk import reader_of
+from cdc_ops.events.conversion.json_text import text_of
+from cdc_ops.events.conversion.values import from_text
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.formats.hudi.specs import HUDI
 from cdc_ops.events.images import image_of_values, without
-from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
-from cdc_ops.events.values import from_text
 
 _OPERATIONS: Final[dict[str | None, EventOperation]] = {
     "i": EventOperation.CREATE,

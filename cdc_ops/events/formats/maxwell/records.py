@@ -18,15 +18,15 @@ from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.bulk import reader_of
+from cdc_ops.events.conversion.bulk import reader_of
+from cdc_ops.events.conversion.json_text import text_of
+from cdc_ops.events.conversion.octets import base64
+from cdc_ops.events.conversion.values import from_text
 from cdc_ops.events.format import UNREADABLE, Format, Reader
 from cdc_ops.events.formats.maxwell.specs import MAXWELL
 from cdc_ops.events.images import completed, image_of_values
-from cdc_ops.events.json_text import text_of
-from cdc_ops.events.octets import base64
 from cdc_ops.events.record import Envelope, FieldType, Record
 from cdc_ops.events.said import Bigint, binlog_place, is_truncate, kafka_offset, moment_of
-from cdc_ops.events.values import from_text
 
 _BOOTSTRAP: Final = "bootstrap-insert"
 _OPERATIONS: Final[dict[str | None, EventOperation]] = {

@@ -12,8 +12,8 @@ from typing import Final, NoReturn
 
 import pymysql
 
-from cdc_ops.core.archive.binlog_check import is_in_file, names_a_file
-from cdc_ops.core.archive.binlog_copies import Retention, ServerBinlog
+from cdc_ops.core.archive.binlogs.binlog_check import is_in_file, names_a_file
+from cdc_ops.core.archive.binlogs.binlog_copies import Retention, ServerBinlog
 from cdc_ops.core.binlog.events import MAGIC
 from cdc_ops.errors import ArchiveGapError, CdcError, LeaseHeldError, SourceAccessError, SourceError
 from cdc_ops.sources.mysql.binlogs.stream import Piece, dump

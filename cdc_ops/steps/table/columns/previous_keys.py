@@ -9,7 +9,7 @@ statement whether the source has a row with that key, and brings the old key onl
 from typing import Final
 
 from cdc_ops.core.schema.collated_keys import source_names
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import SourceTableError

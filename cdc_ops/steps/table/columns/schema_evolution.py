@@ -30,8 +30,8 @@ from cdc_ops.core.schema.schema_evolution import (
     reads_alike,
 )
 from cdc_ops.core.schema.schema_evolution import SchemaPolicy as Policy
+from cdc_ops.core.schema.server_types.unsigned_bigints import schema_as_stored
 from cdc_ops.core.schema.tables import TableSchema
-from cdc_ops.core.schema.unsigned_bigints import schema_as_stored
 from cdc_ops.core.text import did_you_mean
 from cdc_ops.errors import RequestError, SchemaChangedError, SourceTableError
 from cdc_ops.sources.base import Source

@@ -13,11 +13,9 @@ from typing import TypeVar
 from cdc_ops.config.expressions.sequence_by import order_names
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.pipeline.pipeline import TableConfig
-from cdc_ops.core.schema.mysql_types import is_unsigned_bigint
 from cdc_ops.core.schema.schema_evolution import ChangeKind, SchemaChange
-from cdc_ops.core.schema.tables import Column, TableName, TableSchema
-from cdc_ops.core.schema.type_widening import canonical_type, holds
-from cdc_ops.core.schema.unsigned_bigints import (
+from cdc_ops.core.schema.server_types.mysql_types import is_unsigned_bigint
+from cdc_ops.core.schema.server_types.unsigned_bigints import (
     LARGEST,
     NARROW,
     WIDE,
@@ -28,6 +26,8 @@ from cdc_ops.core.schema.unsigned_bigints import (
     widened,
     widened_schema,
 )
+from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.core.schema.type_widening import canonical_type, holds
 from cdc_ops.errors import TooLargeValueError
 from cdc_ops.lake.log.delta_log import DeltaLog
 

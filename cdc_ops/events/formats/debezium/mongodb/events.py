@@ -20,11 +20,11 @@ from msgspec import Raw, Struct
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
 from cdc_ops.core.schema.declared_tables import DOCUMENT_COLUMN
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.conversion.json_text import text_of
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.formats.debezium.declared.mongodb import CAPTURE_MODE, FULL_UPDATE
 from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.mongodb.values import IN_PART, fields_of, is_in_part, read
-from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
 from cdc_ops.events.said import Bigint, Int, moment_of
 

@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind, setting
 from cdc_ops.core.schema.tables import Column
+from cdc_ops.events.conversion.json_text import text_of
 from cdc_ops.events.format import Format, Reader, unreadable
 from cdc_ops.events.formats.debezium.declared.losses import SCHEMAS
 from cdc_ops.events.formats.debezium.declared.mongodb import REMOVED, UPDATED
@@ -24,7 +25,6 @@ from cdc_ops.events.formats.debezium.events import is_snapshot
 from cdc_ops.events.formats.debezium.flat import Added, kind_of
 from cdc_ops.events.formats.debezium.mongodb.events import CREATE, NAMELESS, SILENT, patch_of
 from cdc_ops.events.formats.debezium.mongodb.values import marked, read_flat
-from cdc_ops.events.json_text import text_of
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
 from cdc_ops.events.said import moment_of
 

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import msgspec
 
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import values
+from cdc_ops.events.conversion import values
+from cdc_ops.events.conversion.json_text import text_of
+from cdc_ops.events.conversion.moments import zoned_instant
+from cdc_ops.events.conversion.octets import from_base64
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, unreadable
 from cdc_ops.events.images import image_of_text
-from cdc_ops.events.json_text import text_of
-from cdc_ops.events.moments import zoned_instant
-from cdc_ops.events.octets import from_base64
 from cdc_ops.events.record import Cell, FieldType, Image
 
 TEXT: Final = '"'

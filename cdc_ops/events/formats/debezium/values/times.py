@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from cdc_ops.core.events.format_spec import FormatOptions, FormatSpec, setting
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, is_instant, logical_type_of
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import bulk, moments, values
-from cdc_ops.events.bulk import bulk_of, quick
+from cdc_ops.events.conversion import bulk, moments, values
+from cdc_ops.events.conversion.bulk import bulk_of, quick
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, unreadable
 from cdc_ops.events.formats.debezium.declared.losses import TIME_MODE
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, TIME, declared_name

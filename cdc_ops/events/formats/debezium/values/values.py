@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from cdc_ops.core.events.format_spec import Container, FormatOptions, FormatSpec, setting
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of, scale_of
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import bulk, octets, values
-from cdc_ops.events.bulk import bulk_of, quick, reader_of
+from cdc_ops.events.conversion import bulk, octets, values
+from cdc_ops.events.conversion.bulk import bulk_of, quick, reader_of
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, Reader, unreadable
 from cdc_ops.events.formats.debezium.declared.losses import BINARY_MODE, DECIMAL_MODE, META_DATA, NEED_SCHEMAS, SCHEMAS, UNSIGNED_MODE
 from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE, YEAR_ZERO

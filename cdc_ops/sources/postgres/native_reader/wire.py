@@ -16,7 +16,7 @@ import pyarrow as pa
 from cdc_ops.decode.program import Field, Program
 from cdc_ops.decode.wire.postgres_rows import PostgresRows
 from cdc_ops.sources.base import NativeColumn
-from cdc_ops.sources.postgres.copying import copying
+from cdc_ops.sources.postgres.native_reader.copying import copying
 from cdc_ops.sources.postgres.session import PostgresAddress, source_error
 from cdc_ops.sources.postgres.settings import SESSION_SETTINGS, TRANSACTION_SETTINGS
 from cdc_ops.sources.sql.result_columns import check_result

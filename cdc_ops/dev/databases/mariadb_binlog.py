@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from cdc_ops.dev import debian
-from cdc_ops.dev.mariadb import cache_folder
+from cdc_ops.dev.databases import debian
+from cdc_ops.dev.databases.mariadb import cache_folder
 
 _PACKAGE = "mariadb-client"
 _PROGRAM = "usr/bin/mariadb-binlog"

@@ -9,10 +9,10 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, delete, select
 from cdc_ops.core import json_codec
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.alerts import AlertReader, AlertStore, Finding, Subject, Told, findings_of
 from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.db.schema import findings, notified_alerts
+from cdc_ops.state.notices.alerts import AlertReader, AlertStore, Finding, Subject, Told, findings_of
 from cdc_ops.state.table_run import TableRun
 
 T = TypeVar("T")

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_ops.core.schema.logical_types import LogicalType, fraction_digits, is_instant, logical_type_of, trims_fractions
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import bulk
-from cdc_ops.events.bulk import quick
+from cdc_ops.events.conversion import bulk
+from cdc_ops.events.conversion.bulk import quick
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from cdc_ops.dev.database_server import DatabaseServer
+from cdc_ops.dev.databases.database_server import DatabaseServer
 from cdc_ops.dev.processes import run_tool
 from cdc_ops.errors import EnvironmentSetupError
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, select
 from cdc_ops.state.db import leases, table_rows
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.db.schema import pipeline_files
-from cdc_ops.state.pipeline_files import KEPT, PipelineFileReader, PipelineFileStore, PipelineVersion
+from cdc_ops.state.notices.pipeline_files import KEPT, PipelineFileReader, PipelineFileStore, PipelineVersion
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.state.db import leases, table_rows
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.db.schema import notified_files
-from cdc_ops.state.notified_files import NotificationStatus, NotifiedFile, NotifiedFilesReader, NotifiedFilesStore
+from cdc_ops.state.notices.notified_files import NotificationStatus, NotifiedFile, NotifiedFilesReader, NotifiedFilesStore
 
 T = TypeVar("T")
 AT_ONCE: Final = 500

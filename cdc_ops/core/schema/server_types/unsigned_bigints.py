@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from cdc_ops.core.schema.mysql_types import COLUMN, UNSIGNED_BIGINT_WIDE, TypeMapping, is_unsigned_bigint
+from cdc_ops.core.schema.server_types.mysql_types import COLUMN, UNSIGNED_BIGINT_WIDE, TypeMapping, is_unsigned_bigint
 from cdc_ops.core.schema.tables import Column, TableSchema
 from cdc_ops.core.schema.type_widening import canonical_type, holds
 

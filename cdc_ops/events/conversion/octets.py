@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from cdc_ops.core.schema.logical_types import byte_length
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events import bulk
-from cdc_ops.events.bulk import bulk_of, quick
+from cdc_ops.events.conversion import bulk
+from cdc_ops.events.conversion.bulk import bulk_of, quick
 from cdc_ops.events.format import UNREADABLE, Read
 
 _PLAIN: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")

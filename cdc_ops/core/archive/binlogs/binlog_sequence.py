@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from cdc_ops.core.archive.binlog_facts import BinlogFacts
+from cdc_ops.core.archive.binlogs.binlog_facts import BinlogFacts
 from cdc_ops.core.archive.file_names import BinlogName, Layout, parse_name
 from cdc_ops.core.binlog.event_stream import FileEnd
 from cdc_ops.core.binlog.file_scan import FileScan

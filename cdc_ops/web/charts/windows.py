@@ -9,7 +9,7 @@ from typing import Final
 from cdc_ops.core.cursor.cursors import CursorValue
 from cdc_ops.core.text import plural
 from cdc_ops.state.table_run import TableRun, TableRunStatus
-from cdc_ops.web.charts import RIGHT, Bar, Chart, Tick, TimeAxis, bar_width, height_of, moments, number_step, number_texts
+from cdc_ops.web.charts.charts import RIGHT, Bar, Chart, Tick, TimeAxis, bar_width, height_of, moments, number_step, number_texts
 from cdc_ops.web.words import instant
 
 TITLE: Final = "Windows read"

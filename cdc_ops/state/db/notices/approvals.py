@@ -12,10 +12,10 @@ from cdc_ops.core.approvals import ApprovalRecord, ApprovalStatus
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import RequestError, StaleStateError
-from cdc_ops.state.approvals import ApprovalReader, ApprovalStore
 from cdc_ops.state.db import leases, table_rows, totals
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.db.schema import approvals
+from cdc_ops.state.notices.approvals import ApprovalReader, ApprovalStore
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from cdc_ops.dev.database_server import DatabaseServer
+from cdc_ops.dev.databases.database_server import DatabaseServer
 from cdc_ops.dev.processes import run_tool
 from cdc_ops.lake.spark import jars
 

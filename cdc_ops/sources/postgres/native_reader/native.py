@@ -2,17 +2,17 @@
 
 In a binary COPY a date is a number of days and a time one of microseconds, which the reader moves from the year 2000 to 1970; JDBC
 drivers bend dates, so for them the server has to count. What travels on to Spark is the same. Pure: no connection is opened; the reading
-itself is `cdc_ops.sources.postgres.wire`.
+itself is `cdc_ops.sources.postgres.native_reader.wire`.
 """
 
 from typing import Final
 
-from cdc_ops.core.schema.mysql_types import NOT_STORED
+from cdc_ops.core.schema.server_types.mysql_types import NOT_STORED
 from cdc_ops.sources.base import NativeColumn, NativeRead
 from cdc_ops.sources.postgres.session import PostgresAddress
 from cdc_ops.sources.sql.selected import Selected, select_statements
 
-_READER: Final = "cdc_ops.sources.postgres.wire:read_batches"
+_READER: Final = "cdc_ops.sources.postgres.native_reader.wire:read_batches"
 
 
 def native_read(

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
-from cdc_ops.core.schema.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
+from cdc_ops.core.schema.server_types.unsigned_bigints import LARGEST, WIDE, is_narrow, too_large
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.core.schema.unsigned_bigints import LARGEST, WIDE, is_narrow, too_large
-from cdc_ops.events import bulk, moments
-from cdc_ops.events.bulk import quick
+from cdc_ops.events.conversion import bulk, moments
+from cdc_ops.events.conversion.bulk import quick
 from cdc_ops.events.format import UNREADABLE, Bulk, Read
 
 _BLANKS: Final = "".join(map(chr, (*range(33), 127)))

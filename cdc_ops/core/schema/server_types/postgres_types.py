@@ -6,7 +6,14 @@ All expressions were tried with the Postgres JDBC driver; sessions are in UTC, w
 import re
 from typing import Final
 
-from cdc_ops.core.schema.mysql_types import COLUMN, MAX_DECIMAL_DIGITS, UNSTORABLE_MICROS, TypeMapping, overflowing, under_policy
+from cdc_ops.core.schema.server_types.mysql_types import (
+    COLUMN,
+    MAX_DECIMAL_DIGITS,
+    UNSTORABLE_MICROS,
+    TypeMapping,
+    overflowing,
+    under_policy,
+)
 from cdc_ops.core.schema.value_policies import DEFAULT_TYPES, TypePolicies
 
 _AS_TEXT: Final = f"CAST({COLUMN} AS text)"

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cdc_ops.dev import debian
-from cdc_ops.dev.database_server import DatabaseServer
-from cdc_ops.dev.mariadb import cache_folder, socket_path
+from cdc_ops.dev.databases import debian
+from cdc_ops.dev.databases.database_server import DatabaseServer
+from cdc_ops.dev.databases.mariadb import cache_folder, socket_path
 from cdc_ops.dev.processes import run_tool
 from cdc_ops.errors import EnvironmentSetupError
 

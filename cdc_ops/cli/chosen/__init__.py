@@ -1,0 +1,1 @@
+"""Which pipelines and tables a command means."""

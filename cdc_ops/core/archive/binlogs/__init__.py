@@ -1,0 +1,1 @@
+"""Archived binlogs: what a copy says of itself, and which file comes behind which."""

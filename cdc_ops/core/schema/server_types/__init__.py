@@ -1,0 +1,1 @@
+"""Types of the servers and what they become."""

@@ -1,0 +1,1 @@
+"""Database servers for tests and the demo."""

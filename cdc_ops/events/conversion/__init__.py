@@ -1,0 +1,1 @@
+"""From what a record says to values of columns: one by one, and many at once."""

@@ -1,0 +1,1 @@
+"""The JVM of Spark: its options, its archive of classes, its log."""

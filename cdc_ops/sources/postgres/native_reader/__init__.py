@@ -1,0 +1,1 @@
+"""Rows of Postgres without JDBC: COPY, and the protocol below it."""

@@ -1,0 +1,1 @@
+"""What people were told and asked, in tables of the ledger."""

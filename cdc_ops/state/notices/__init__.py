@@ -1,0 +1,1 @@
+"""What people were told and asked, as the ledger keeps it."""

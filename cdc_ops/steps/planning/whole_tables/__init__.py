@@ -1,0 +1,1 @@
+"""Plans that read a table whole."""
