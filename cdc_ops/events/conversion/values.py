@@ -1,7 +1,7 @@
 """Text of a value -> the stored value of a column, exactly or not at all: shared by all formats.
 
 Nothing here rounds, wraps or guesses: text that is not a value of the type is `UNREADABLE`. Each function that takes a column resolves what
-depends on it once, and returns what reads the values. Times are in `events.moments`, bytes in `events.octets`.
+depends on it once, and returns what reads the values. Times are in `events.conversion.moments`, bytes in `events.conversion.octets`.
 """
 
 import math
@@ -55,7 +55,7 @@ _BITS: Final = Struct("<d")
 
 
 class ValueTooLargeError(Exception):
-    """A narrow column does not hold a value, and can be widened; `core.schema.unsigned_bigints.too_large_column` finds it in the text."""
+    """A narrow column does not hold a value, and can be widened; `unsigned_bigints.too_large_column` finds it in the text."""
 
 
 def from_text(column: Column, zone: str) -> Read:

@@ -168,7 +168,7 @@ UNSIGNED_BIGINT_WIDE: Final = TypeMapping(
     ),
     finish="unsigned",
 )
-"""Of columns that have a value which a BIGINT does not hold; what others are read with, `core.schema.unsigned_bigints` says."""
+"""Of columns with a value that a BIGINT does not hold; what others are read with, `core.schema.server_types.unsigned_bigints` says."""
 _UNSIGNED_BIGINT: Final = replace(UNSIGNED_BIGINT_WIDE, delta_type="bigint")
 
 _MYSQL_FIXED: Final[dict[str, TypeMapping]] = {

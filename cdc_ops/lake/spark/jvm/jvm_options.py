@@ -1,7 +1,7 @@
 """The options of a driver's JVM, by the size of its work. Spark-free: the command line sets them, and so does the Airflow operator.
 
 Most of a small job is a JVM that starts: classes are loaded, and methods compiled that run a few times. Such a job gets the first compiler
-only, the collector without threads of its own, and the classes from an archive (`lake.spark.class_archive`). A large job gets both
+only, the collector without threads of its own, and the classes from an archive (`lake.spark.jvm.class_archive`). A large job gets both
 compilers.
 """
 

@@ -1,4 +1,4 @@
-"""Columns that a BIGINT no longer holds (`core.schema.unsigned_bigints`): an operation meets a larger value, gets the wide type, goes on.
+"""Columns too large for BIGINT (`core.schema.server_types.unsigned_bigints`): an operation meets a larger value, gets the wide type.
 
     read into BIGINT --fails at a value above 2^63 - 1, and names its column--> the same operation with DECIMAL(20,0) --> read again
 
