@@ -133,14 +133,18 @@ SMALL_SPARK = {
     # Of thousands of tables none is needed when its test is over; all their snapshots would keep the collector busy.
     "spark.databricks.delta.delta.log.cacheSize": "50",
     "spark.sql.ui.retainedExecutions": "20",
-    **{f"spark.ui.retained{kept}": "50" for kept in ("Jobs", "Stages")},
-    # Spark writes out the plan of each statement for a page that nobody sees: this way is the shortest.
-    "spark.sql.ui.explainMode": "simple",
     # The usual one renames a commit by way of four processes (readlink).
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     # Files on their way to S3 wait in memory: on disk they want the local file system that this does without.
     "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
 }
+
+UNSEEN = {
+    # Spark writes out the plan of each statement for a page that nobody sees: this way is the shortest.
+    "spark.sql.ui.explainMode": "simple",
+    **{f"spark.ui.retained{kept}": "50" for kept in ("Jobs", "Stages")},
+}
+"""What a session without pages does without."""
 
 SMALL_SERVER = {
     **{name: value for name, value in SMALL_SPARK.items() if name not in ("spark.driver.memory", "spark.driver.extraJavaOptions")},
@@ -279,6 +283,6 @@ def spark(jar_folder: Path, tmp_path_factory: pytest.TempPathFactory, store: Non
     warehouse = tmp_path_factory.mktemp("warehouse")
     options = f"{JVM_OPTIONS} -Dderby.system.home={warehouse}"
     places = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.extraJavaOptions": options}
-    session = build_session("cdc-ops tests", jars=jars.jar_list(jar_folder), extra_conf={**SMALL_SPARK, **places})
+    session = build_session("cdc-ops tests", jars=jars.jar_list(jar_folder), extra_conf={**SMALL_SPARK, **UNSEEN, **places})
     yield session
     session.stop()
