@@ -86,7 +86,8 @@ def _question(context: Context, request: RunRequest, config: TableConfig) -> App
     """Returns what a table's line in a run asks for, newer than all that the run has asked of it; None if it asks nothing."""
     store, settings = context.store, context.pipeline.airflow.approve
     line = store.table_run(config.pipeline, config.table, request.run_id)
-    if line is None or line.waits_for.asks is None or line.waits_for.asks.decision not in settings.decisions or not _waits(line):
+    asks = line.waits_for.asks if line is not None else None
+    if line is None or asks is None or asks.decision not in settings.decisions or not _waits(line):
         return None
     now, before = store.now(), question_of(store, config.pipeline, config.table, request.run_id)
     asked_at = now if before is None else max(now, before.asked_at + timedelta(microseconds=1))
@@ -95,7 +96,7 @@ def _question(context: Context, request: RunRequest, config: TableConfig) -> App
         pipeline=config.pipeline,
         table=config.table,
         run_id=request.run_id,
-        asked=line.waits_for.asks,
+        asked=asks,
         text=_text(line),
         asked_at=asked_at,
         expires_at=now + settings.timeout,
@@ -148,11 +149,8 @@ def refusal_of(context: Context, request: RunRequest, line: TableRun) -> Approva
         context, request: The run. One that somebody has asked for asks again.
         line: The table's line of the run.
     """
-    return (
-        None
-        if line.waits_for.asks is None or not _waits(line)
-        else _refused_before(context, request, line.table, line.waits_for.asks, _text(line))
-    )
+    asks = line.waits_for.asks
+    return None if asks is None or not _waits(line) else _refused_before(context, request, line.table, asks, _text(line))
 
 
 def refused_text(refused: ApprovalRecord) -> str:
