@@ -1,8 +1,8 @@
 """A source or a ledger that goes away in the middle: real servers that are stopped, connections and statements that are killed."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import logging
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from cdc_ops.cli import app, one_run
+from cdc_ops.cli import app
 from cdc_ops.cli.session import LocalSpark
 from cdc_ops.core.operation.job import JobSpec, StepResult
 from cdc_ops.core.pipeline.connections import ConnectionUrl
@@ -167,18 +167,19 @@ def test_a_server_that_stops_during_a_run_ends_it_with_its_report_and_code_6(
     shop(own_server, tmp_path, monkeypatch, 3)
     stopped: list[str] = []
 
-    @contextmanager
-    def stopping(quiet: bool) -> Iterator[Callable[[str], None]]:
-        def say(line: str) -> None:
-            if "sync operation" in line and not stopped:
-                stopped.append(line)
+    class Stopping(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "sync operation" in record.getMessage() and not stopped:
+                stopped.append(record.getMessage())
                 own_server.stop()
 
-        yield say
-
-    monkeypatch.setattr(one_run, "progress", stopping)
+    heard = logging.getLogger("cdc_ops.job")
+    heard.addHandler(stopping := Stopping())
     monkeypatch.setattr(LocalSpark, "session", lambda self, small=False: spark)
-    result = CliRunner().invoke(app, ["run", *(["--json"] if as_json else [])])
+    try:
+        result = CliRunner().invoke(app, ["run", *(["--json"] if as_json else [])])
+    finally:
+        heard.removeHandler(stopping)
     assert stopped, result.output
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code == 6, result.output

@@ -16,7 +16,7 @@ from cdc_ops.core.pipeline.pipeline import TargetConfig
 from cdc_ops.dev.object_store import LOGIN, ObjectStore
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.errors import ArchiveGapError
-from cdc_ops.events.scan.request import FileTask, FileTasks
+from cdc_ops.events.scan.request import FileTask, FileTasks, ScannedArchive
 from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.conf import store_conf
@@ -67,7 +67,8 @@ def test_lines_of_files_with_awkward_names_are_numbered_on_s3(bucket: Bucket, tm
     bucket.put(texts)
     scans = Scans(tmp_path, FormatOptions(name="debezium-mysql"))
     for scheme in ("s3", "s3a"):
-        task = scans.task(schema("int"), url=bucket.url("", scheme), options=tuple(bucket.options.items()))
+        archive = ScannedArchive(url=bucket.url("", scheme), options=tuple(bucket.options.items()), format=scans.options)
+        task = scans.task(schema("int"), archive=archive)
         files = [FileTasks(files=(FileTask(path=name, size=len(text)),)) for name, text in texts.items()]
         facts = [found for file in files for found in scan_file((task,), file)]
         assert [(one.failure, one.lines) for one in facts] == [((), 2), ((), 1)]
