@@ -49,6 +49,9 @@ EVERY = 60
 VERSIONS = 20
 """Versions of a pipeline's file of which the changes are shown."""
 
+READINGS = 3
+"""How often the overview reads the ledger at most, where runs change its tables in between."""
+
 SCRIPTS = ("page.js", "forms.js")
 """Files that browsers run."""
 
@@ -95,10 +98,13 @@ class Pages:
         try:
             reader = self._reader()
             now, infos = reader.now(), visible or {}
-            glances = (one for one in reader.glances() if visible is None or one.pipeline in visible)
-            signs = view.table_signs(glances, infos, now)
-            shown = listed(signs, wanted)
-            rows = view.table_rows(_in_order(shown, reader), infos, now)
+            for _ in range(READINGS):
+                glances = (one for one in reader.glances() if visible is None or one.pipeline in visible)
+                signs = view.table_signs(glances, infos, now)
+                shown = listed(signs, wanted)
+                rows = view.table_rows(_in_order(shown, reader), infos, now)
+                if [row.glance for row in rows] == [sign.glance for sign in shown.signs]:
+                    break  # no run has changed a table between the two: the order, the sums and the lines are of one moment
             asked = [one for one in reader.approvals(status=ApprovalStatus.ASKED, limit=OPEN_QUESTIONS) if one.is_open(now)]
             written = self._rows.of(reader, now)
         except CdcError as error:

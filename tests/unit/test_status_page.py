@@ -24,9 +24,9 @@ from cdc_ops.core.maintenance import TableStats
 from cdc_ops.core.operation.protocol.table_state import TableState
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import LedgerUnavailableError
-from cdc_ops.state.base import StateReader
+from cdc_ops.state.base import StateReader, TableGlance, TableOverview
 from cdc_ops.state.sql import open_reader, open_store
-from cdc_ops.state.table_run import TableRun
+from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.web import view, words
 from cdc_ops.web.app import create_app
 from cdc_ops.web.summary import DayOfRows
@@ -100,6 +100,47 @@ def test_the_overview_has_a_line_per_table_and_says_who_holds_one(client: TestCl
     assert "backfill__2026-11-01" in page
     assert "part 3 of 12" in page
     assert "paused" in page
+
+
+class Overtaken:
+    """A ledger in which a run of a table fails while the overview is read, so many times.
+
+    Args:
+        reader: The ledger.
+        failures: How many of its next readings are overtaken.
+    """
+
+    def __init__(self, reader: StateReader, failures: int) -> None:
+        self._reader, self._failures, self.readings = reader, failures, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def glances(self) -> tuple[TableGlance, ...]:
+        self.readings += 1
+        return self._reader.glances()
+
+    def overviews(self, wanted: list[tuple[str, TableName]]) -> tuple[TableOverview, ...]:
+        found = self._reader.overviews(wanted)
+        if self.readings > self._failures:
+            return found
+        [failed] = [one.last_run for one in found if str(one.state.table) == "shop.payments"]
+        assert failed
+        assert failed.status is TableRunStatus.FAILED
+        return tuple(replace(one, last_run=failed) if str(one.state.table) == "shop.customers" else one for one in found)
+
+
+@pytest.mark.parametrize(("failures", "readings"), [(0, 1), (1, 2), (9, 3)])
+def test_order_and_lines_of_the_overview_are_of_one_moment_though_a_run_ends_while_it_is_read(
+    reader: StateReader, failures: int, readings: int
+) -> None:
+    overtaken = Overtaken(reader, failures)
+    with TestClient(create_app(lambda: overtaken, visible_pipelines=lambda: INFOS)) as client:  # type: ignore[arg-type,return-value]
+        page = client.get("/ui").text
+    assert overtaken.readings == readings
+    found = re.findall(r'<tbody class="(\w+)" data-key="shop/(shop\.\w+)"', page)
+    assert len(found) > 3
+    assert (("failed", "shop.customers") in found) is (failures > 3)
 
 
 def test_no_page_loads_itself_again_and_each_says_how_often_its_script_brings_it_up_to_date(client: TestClient) -> None:
