@@ -15,13 +15,13 @@ from cdc_ops.core.operation.protocol.commit_record import commit_record
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
 from cdc_ops.core.operation.run_request import RunRequest
+from cdc_ops.core.operation.verified_batch import after_reading
 from cdc_ops.core.pipeline.archive_config import OnGap
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.lake.staging.manifests import write_manifest
 from cdc_ops.sources.base import open_source
 from cdc_ops.state.sql import SqlStateStore, open_store
 from cdc_ops.state.table_run import TableRun
-from cdc_ops.steps.archive.frozen_files import after_reading
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import LEASE_TTL, Context
 from cdc_ops.steps.discovery import discover

@@ -14,12 +14,13 @@ from cdc_ops.core.archive.files import FileStatusChange, ListedRange, consumed_r
 from cdc_ops.core.archive.listing import EVERYTHING, Scope
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange
 from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.verified_batch import after_reading
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.object_store import ObjectStore
 from cdc_ops.errors import ArchiveChangedError, ArchiveError, ArchiveUnreachableError
 from cdc_ops.state.sql import open_store
-from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, record_scan
+from cdc_ops.steps.archive.frozen_files import check_unchanged, record_scan
 from cdc_ops.steps.archive.scan import scan_archive
 from tests.state_values import PIPELINE, take
 

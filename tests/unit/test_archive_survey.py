@@ -19,12 +19,13 @@ from cdc_ops.core.archive.watermarks import ArchiveWatermark, OffsetRange, Parti
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.operation.verified_batch import after_reading
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, CopySettings, OnUnrecognizedFile
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.dev.avro import avro_file
 from cdc_ops.errors import ArchiveChangedError, ArchiveFileError, ArchiveGapError
 from cdc_ops.state.sql import SqlStateStore, open_store
-from cdc_ops.steps.archive.frozen_files import after_reading, check_unchanged, record_consumed, record_frozen, record_scan
+from cdc_ops.steps.archive.frozen_files import check_unchanged, record_consumed, record_frozen, record_scan
 from cdc_ops.steps.archive.scan import ArchiveScan, scan_archive
 from tests.operations import with_fields
 from tests.state_values import PIPELINE, make_operation, take

@@ -21,6 +21,7 @@ from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import OperationKind
 from cdc_ops.core.operation.protocol.table_progress import TableProgress
 from cdc_ops.core.operation.reads import ArchiveRead
+from cdc_ops.core.operation.verified_batch import after_reading
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig, OnUnrecognizedFile
 from cdc_ops.core.pipeline.watch import Watch, WatchedEntry
 from cdc_ops.core.schema.tables import TableName
@@ -28,7 +29,7 @@ from cdc_ops.dev.object_store import ObjectStore
 from cdc_ops.errors import ArchiveError, ArchiveUnreachableError
 from cdc_ops.state.sql import open_store
 from cdc_ops.state.table_run import RunTiming, TableRunStatus
-from cdc_ops.steps.archive.frozen_files import after_reading, record_consumed, record_frozen, record_scan
+from cdc_ops.steps.archive.frozen_files import record_consumed, record_frozen, record_scan
 from cdc_ops.steps.archive.scan import scan_archive
 from cdc_ops.steps.archive.watch import ArchiveWatcher, Batch
 from cdc_ops.steps.planning.log import first_files

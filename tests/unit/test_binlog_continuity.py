@@ -14,15 +14,15 @@ from cdc_ops.core.archive.binlogs.binlog_sequence import check_sequence, facts_o
 from cdc_ops.core.archive.files import FileRecord, FileStatus, ListedFile
 from cdc_ops.core.archive.listing import EVERYTHING
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
+from cdc_ops.core.operation.binlog_order import last_binlog, transactions_after
 from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.verified_batch import after_reading
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import ArchiveOrderError, BinlogCutError
 from cdc_ops.events.binlog.decoder import BinlogFile
-from cdc_ops.steps.archive.frozen_files import after_reading
 from cdc_ops.steps.archive.parsed_names import parsed_names
 from cdc_ops.steps.archive.replaced_binlogs import KnownFiles, check_not_replaced
-from cdc_ops.steps.log.binlog_order import last_binlog, transactions_after
 from cdc_ops.steps.log.event_files import covers_of_files
 from tests.binlog_files import BinlogWriter, read_file
 

@@ -13,12 +13,12 @@ from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.archive.watermarks import ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.binlog.event_stream import FileEnd
 from cdc_ops.core.binlog.events import EventType
+from cdc_ops.core.operation.binlog_order import transactions_after
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.errors import ArchiveOrderError
 from cdc_ops.events.binlog.decoder import BinlogFile
 from cdc_ops.events.binlog.texts import record_of
-from cdc_ops.steps.log.binlog_order import transactions_after
 from tests.binlog_files import BinlogWriter, read_file
 
 

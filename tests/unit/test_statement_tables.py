@@ -10,11 +10,11 @@ from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.archive.watermarks import AcceptedGap, ArchiveWatermark, PartitionWatermark
 from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.operation.log_batch import LogBatch
+from cdc_ops.core.operation.verified_batch import VerifiedBatch, after_reading
 from cdc_ops.core.pipeline.archive_config import ArchiveConfig
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.events.binlog.decoder import BinlogFile
 from cdc_ops.events.statement_tables import changed_tables, concerns
-from cdc_ops.steps.archive.frozen_files import VerifiedBatch, after_reading
 from cdc_ops.steps.log.event_files import covers_of_files
 from tests.binlog_files import BinlogWriter, read_file
 from tests.state_values import NOON

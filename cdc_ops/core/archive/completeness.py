@@ -1,6 +1,6 @@
 """Checks that an archive has no gap, and names the gaps. Pure.
 
-    covers of files + watermark + decisions -> prove -> Proof: complete up to P, gaps, files that have to be read first
+    covers of files + watermark + decisions -> check_completeness -> Completeness: complete up to P, gaps, files that have to be read first
 
 The answer depends on what the files cover, not on when they arrived, how often, or under which name: it is a union of intervals. The
 watermark never passes a position that no file covers, unless somebody accepted it as missing or the rule for natural holes says that there
@@ -105,6 +105,31 @@ def check_completeness(
         tuple(decisions),
         max_offset_gap,
     )
+
+
+def proofs_of(
+    watermark: ArchiveWatermark,
+    names: Iterable[FileName],
+    covers: tuple[OffsetRange, ...],
+    decisions: tuple[AcceptedGap, ...],
+    max_offset_gap: int,
+) -> tuple[Completeness, ...]:
+    """Returns the proof of each stream that files cover.
+
+    Args:
+        watermark: What is complete; a stream that it does not know begins at its origin, or with its first file.
+        names: Of the files.
+        covers: What they hold.
+        decisions: Gaps that were accepted.
+        max_offset_gap: See `check_completeness`.
+    """
+    origins = {name.stream: origin(name, watermark) for name in names if isinstance(name, KafkaName | BinlogName)}
+    proofs = []
+    for stream in sorted({cover.stream for cover in covers}):
+        reached = watermark.position_of(stream)
+        start: Position | None = reached if reached is not None else origins.get(stream)
+        proofs.append(check_completeness(stream, start, covers, accepted=decisions, max_offset_gap=max_offset_gap))
+    return tuple(proofs)
 
 
 def _sweep(

@@ -7,6 +7,7 @@ from typing import Final
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.metadata_columns import SEQUENCE
 from cdc_ops.core.apply.scd import POSITION_TYPE
+from cdc_ops.core.archive.file_names import FileName, IgnoredFile, UnrecognizedFile, parse_name
 from cdc_ops.core.archive.files import ListedFile
 from cdc_ops.core.archive.watermarks import AcceptedGap, ArchiveWatermark, Gap, OffsetRange
 from cdc_ops.core.events.column_drift import NO_DRIFT, ColumnDrift
@@ -49,6 +50,11 @@ class LogBatch:
     unknown: str = ""
     declared: tuple[str, ...] = ()
     stored: tuple[str, ...] = ()
+
+    def names(self) -> dict[str, FileName]:
+        """Returns what the names of the files say, by path."""
+        parsed = {file.path: parse_name(self.archive.files.layout, file.path, self.archive.files.template) for file in self.files}
+        return {path: name for path, name in parsed.items() if not isinstance(name, IgnoredFile | UnrecognizedFile)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,24 +1,22 @@
-"""What the ledger keeps of a survey, that frozen files are still the same, and the proof that reading them gave.
+"""What the ledger keeps of a survey, and that frozen files are still the same.
 
     record_scan      writes what a survey saw into the ledger: who waits, what is gone, where to list next, gaps
     record_frozen    writes which files an operation has in its list
     check_unchanged  before files are read, and before their rows are merged: they are still those that were frozen
-    after_reading    proves again with what is in them, and returns the watermark that the commit carries
     record_consumed  writes what was read, once it is committed
 
-What a survey freezes is read by every try, and only what `after_reading` has proven becomes the watermark.
+What a survey freezes is read by every try, and only what `core.operation.verified_batch.after_reading` has proven becomes the watermark.
 """
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from cdc_ops.archives.base import Archive
 from cdc_ops.archives.registry import open_archive
-from cdc_ops.core.archive.completeness import GapRecord, gap_error
-from cdc_ops.core.archive.file_names import FileName, IgnoredFile, UnrecognizedFile, parse_name
+from cdc_ops.core.archive.completeness import GapRecord
 from cdc_ops.core.archive.files import (
     FileStatus,
     FrozenFiles,
@@ -29,13 +27,12 @@ from cdc_ops.core.archive.files import (
     frozen_records,
     ledger_records,
 )
-from cdc_ops.core.archive.watermarks import ArchiveWatermark, Gap, OffsetRange, PartitionWatermark, advanced
-from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
+from cdc_ops.core.operation.log_batch import LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.state.base import StateStore
 from cdc_ops.state.lease import Lease
-from cdc_ops.steps.archive.scan import ArchiveScan, proofs_of
+from cdc_ops.steps.archive.scan import ArchiveScan
 
 HASHED_FILE: Final = 64 * 2**20
 """Bytes of the largest file that is hashed."""
@@ -139,57 +136,3 @@ def present_files(archive: Archive, files: Iterable[ListedFile]) -> Mapping[str,
         first.setdefault(file.path.rpartition("/")[0], file.path)
     ranges = [ListedRange(prefix=f"{folder}/" if folder else "", after=path[:-1]) for folder, path in first.items()]
     return {file.path: file for file in archive.list(ranges).files}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedBatch:
-    """What the contents of files prove.
-
-    Args:
-        watermark: Up to where the table has everything once the files within reach are merged.
-        merged: Those files: they lie before the first gap of their stream.
-        covers: What is in the files.
-        gaps: What is missing behind those that are merged.
-    """
-
-    watermark: ArchiveWatermark
-    merged: tuple[str, ...]
-    covers: tuple[OffsetRange, ...]
-    gaps: tuple[Gap, ...] = ()
-
-
-def names_of(batch: LogBatch) -> dict[str, FileName]:
-    """Returns what the names of an operation's files say, by path."""
-    parsed = {file.path: parse_name(batch.archive.files.layout, file.path, batch.archive.files.template) for file in batch.files}
-    return {path: name for path, name in parsed.items() if not isinstance(name, IgnoredFile | UnrecognizedFile)}
-
-
-def after_reading(batch: LogBatch, covers: Iterable[OffsetRange], *, table: str) -> VerifiedBatch:
-    """Proves again, now with what is really in the files, and returns the watermark for the commit of their rows.
-
-    Args:
-        batch: The files that were frozen, and where the table stood.
-        covers: What was found in the files, at least one cover for each that holds positions.
-        table: For messages.
-
-    Raises:
-        ArchiveGapError: positions are missing before all of the files: none of them may be merged. If they are missing within the first
-            one, which no listing shows, nothing is merged: the commit tells the gap, so that somebody can decide.
-    """
-    read = tuple(covers)
-    proofs = proofs_of(batch.before, names_of(batch).values(), read, batch.decisions, batch.archive.files.max_offset_gap)
-    ends = {proof.stream: proof.gaps[0].low for proof in proofs if proof.gaps}
-    behind = {cover.file for cover in read if cover.stream in ends and cover.low >= ends[cover.stream]}
-    merged = tuple(file.path for file in batch.files if file.path not in behind)
-    gaps = tuple(gap for proof in proofs for gap in proof.gaps)
-    if batch.files and not merged and not any(gap.is_within_a_file for gap in gaps):
-        raise gap_error(table, gaps, tuple(proof.reached for proof in proofs))
-    used = tuple(item for proof in proofs for item in proof.used)
-    reached = tuple(_before_files(proof.reached, [cover for cover in read if cover.file in behind]) for proof in proofs)
-    return VerifiedBatch(watermark=advanced(batch.before, reached, used), merged=merged, covers=read, gaps=gaps)
-
-
-def _before_files(reached: PartitionWatermark, left: Iterable[OffsetRange]) -> PartitionWatermark:
-    """Returns how far a stream is complete once some files are left: what a file has before a gap within it is left with the file."""
-    first = min((cover.low for cover in left if cover.stream == reached.stream), default=reached.to)
-    return replace(reached, to=min(reached.to, first))

@@ -2,17 +2,18 @@
 
     archive + rules + ledger + watermark -> survey -> Survey: files of the next batch, who waits, what is missing
 
-Nothing is written here, and nothing needs Spark; steps.archive.frozen_files keeps what was seen and proves again after reading.
+Nothing is written here, and nothing needs Spark: steps.archive.frozen_files keeps what was seen, and core.operation.verified_batch proves
+again after reading.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from cdc_ops.archives.base import HASHED, Archive, Listing
 from cdc_ops.config.fields.values import format_duration
-from cdc_ops.core.archive.completeness import Completeness, check_completeness, covers_of, origin
+from cdc_ops.core.archive.completeness import Completeness, covers_of, proofs_of
 from cdc_ops.core.archive.file_names import (
     BinlogName,
     Compression,
@@ -345,31 +346,6 @@ def _covers(
     of_interest = [name for name in names if name.path in changed or name.path in contents or isinstance(name, BinlogName)]
     covers = covers_of(of_interest, contents, ended)
     return tuple(replace(cover, high=cover.low) if cover.file in empty else cover for cover in covers)
-
-
-def proofs_of(
-    watermark: ArchiveWatermark,
-    names: Iterable[FileName],
-    covers: tuple[OffsetRange, ...],
-    decisions: tuple[AcceptedGap, ...],
-    max_offset_gap: int,
-) -> tuple[Completeness, ...]:
-    """Returns the proof of each stream that files cover.
-
-    Args:
-        watermark: What is complete; a stream that it does not know begins at its origin, or with its first file.
-        names: Of the files.
-        covers: What they hold.
-        decisions: Gaps that were accepted.
-        max_offset_gap: See `core.archive.completeness.prove`.
-    """
-    origins = {name.stream: origin(name, watermark) for name in names if isinstance(name, KafkaName | BinlogName)}
-    proofs = []
-    for stream in sorted({cover.stream for cover in covers}):
-        reached = watermark.position_of(stream)
-        start: Position | None = reached if reached is not None else origins.get(stream)
-        proofs.append(check_completeness(stream, start, covers, accepted=decisions, max_offset_gap=max_offset_gap))
-    return tuple(proofs)
 
 
 def _in_reach(path: str, names: tuple[FileName, ...], stock: ListingDiff, proofs: tuple[Completeness, ...]) -> bool:

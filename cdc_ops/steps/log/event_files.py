@@ -13,7 +13,6 @@ from cdc_ops.core.binlog.unfollowed import UnfollowedChange
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.events.scan.request import FileTask
-from cdc_ops.steps.archive.frozen_files import names_of
 
 
 def file_tasks(log: LogBatch, table: int = 0) -> tuple[FileTask, ...]:
@@ -42,7 +41,7 @@ def file_tasks(log: LogBatch, table: int = 0) -> tuple[FileTask, ...]:
 
 def placed_names(log: LogBatch) -> dict[str, KafkaName | BinlogName]:
     """Returns what the names of those files say, by path, that tell a position: an offset, or the number of a binlog."""
-    return {path: name for path, name in names_of(log).items() if isinstance(name, KafkaName | BinlogName)}
+    return {path: name for path, name in log.names().items() if isinstance(name, KafkaName | BinlogName)}
 
 
 def covers_of_files(files: Iterable[ReadFile], log: LogBatch, table: TableName) -> tuple[OffsetRange, ...]:

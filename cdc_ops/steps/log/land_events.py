@@ -19,10 +19,12 @@ from cdc_ops.core.archive.files import FrozenFiles
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.cursor.cursors import parse_datetime
 from cdc_ops.core.events.ddl_changes import Statement
+from cdc_ops.core.operation.binlog_order import last_binlog, transactions_after
 from cdc_ops.core.operation.log_batch import LogBatch, LogBatchResult
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import ArchiveRead
 from cdc_ops.core.operation.results import Manifest
+from cdc_ops.core.operation.verified_batch import VerifiedBatch, after_reading
 from cdc_ops.core.phases import RunPhase
 from cdc_ops.core.schema.tables import Column as TableColumn
 from cdc_ops.core.schema.tables import TableName
@@ -32,9 +34,8 @@ from cdc_ops.events.registry import spec_of
 from cdc_ops.events.scan.binlog import WITHIN_PAYLOAD
 from cdc_ops.events.scan.facts import TableFacts
 from cdc_ops.lake.staging.manifests import feed_name, landed_files
-from cdc_ops.steps.archive.frozen_files import VerifiedBatch, after_reading, check_unchanged
+from cdc_ops.steps.archive.frozen_files import check_unchanged
 from cdc_ops.steps.log.altered_tables import AlteredTable, statements_of
-from cdc_ops.steps.log.binlog_order import last_binlog, transactions_after
 from cdc_ops.steps.log.event_files import covers_of_files, placed_names
 from cdc_ops.steps.log.event_order import check_order, instant
 from cdc_ops.steps.log.land_folds import FoldedCounts, Landing, land_folded

@@ -13,7 +13,6 @@ from cdc_ops.core.archive.file_names import BinlogName
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.errors import ArchiveOrderError
-from cdc_ops.steps.archive.frozen_files import names_of
 
 
 def transactions_after(log: LogBatch, files: Sequence[ReadFile]) -> Callable[[Sequence[str]], str]:
@@ -29,7 +28,7 @@ def transactions_after(log: LogBatch, files: Sequence[ReadFile]) -> Callable[[Se
     Raises:
         ArchiveOrderError: the binlogs are another server's, or transactions lie between them and the table.
     """
-    names = {path: name for path, name in names_of(log).items() if isinstance(name, BinlogName)}
+    names = {path: name for path, name in log.names().items() if isinstance(name, BinlogName)}
     ordered = sorted((file for file in files if file.path in names), key=lambda file: names[file.path].number)
     for file in ordered[:1]:
         name = names[file.path]
@@ -50,7 +49,7 @@ def transactions_after(log: LogBatch, files: Sequence[ReadFile]) -> Callable[[Se
 
 def last_binlog(log: LogBatch, files: Sequence[ReadFile], merged: Sequence[str]) -> BinlogFacts | None:
     """Returns what the last of the merged binlogs says of itself, or what is known of the one before them."""
-    names = {path: name.number for path, name in names_of(log).items() if isinstance(name, BinlogName)}
+    names = {path: name.number for path, name in log.names().items() if isinstance(name, BinlogName)}
     found = [file for file in files if file.binlog is not None and file.path in names and file.path in set(merged)]
     last = max(found, key=lambda file: names[file.path]).binlog if found else None
     return replace(last, unfollowed=()) if last is not None else log.before.last_binlog
