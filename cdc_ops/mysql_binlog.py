@@ -33,7 +33,6 @@ from cdc_ops.events.fast_binlog.metadata_columns import BEFORE, METADATA, Metada
 __all__ = ["BinlogDataSource"]
 
 SPLIT_BYTES: Final = 32 << 20
-_DECODERS: Final = ("auto", "fast", "exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class RangePartition(InputPartition):
 
 
 class BinlogDataSource(DataSource):
-    """Options: `path`, `table`, `decoder` (auto, fast, exact), `splitBytes`, `from` and `to` (file:offset), `afterGtids`."""
+    """Options: `path`, `table`, `splitBytes`, `from` and `to` (file:offset), `afterGtids`."""
 
     @classmethod
     def name(cls) -> str:
@@ -83,8 +82,6 @@ class BinlogReader(DataSourceReader):
         database, _, table = self._options.get("table", "").partition(".")
         if not database or not table:
             raise _wrong("the option `table` is missing", 'name it with its database: .option("table", "shop.orders")')
-        if self._options.get("decoder", "auto") not in _DECODERS:
-            raise _wrong(f"there is no decoder {self._options['decoder']!r}", f"choose one of {', '.join(_DECODERS)}")
         types = {field.name: field.dataType.simpleString() for field in schema.fields}
         self._metadata = Metadata(tuple(types))
         columns = _columns(types)
@@ -102,12 +99,12 @@ class BinlogReader(DataSourceReader):
         found = []
         for path in _paths(self._options.get("path", "")):
             file = self._scanned(path)
-            whole = self._is_exact() or is_packed(path)
+            whole = is_packed(path) or not is_available()
             found += [RangePartition(one) for one in _cut(file, split=0 if whole else split, first=first, last=last)]
         return found
 
     def _scanned(self, path: str) -> BinlogFile:
-        if self._is_exact():
+        if not is_available():
             return BinlogFile.open(path, open_binlog(path))
         from cdc_ops.events.fast_binlog.quick_scan import scan_content
 
@@ -124,15 +121,11 @@ class BinlogReader(DataSourceReader):
                 yield from columns.batches(changes)
 
     def _changes(self, own: Range, data: npt.NDArray[np.uint8]) -> Iterator[Changes]:
-        if self._is_exact():
+        if not is_available():
             return exact_changes(own.file, self._target, own.start, own.end)
         from cdc_ops.events.fast_binlog.changes import TableChanges
 
         return TableChanges(own.file.name, data, own.file.scan, self._target).read(own.start, own.end)
-
-    def _is_exact(self) -> bool:
-        chosen = self._options.get("decoder", "auto")
-        return chosen == "exact" or (chosen == "auto" and not is_available())
 
 
 def _columns(types: dict[str, str]) -> dict[str, str]:
