@@ -262,7 +262,7 @@ def _run_operations(context: JobContext, step: Step, operations: tuple[Operation
                         with measured(RunPhase.WAITING):
                             context.guard.wait(table)
                     result = _run_operation(context, spark, replica.source_of(operation) if reads else source, step, operation)
-                done.append(_told(operation, result, watch))
+                done.append(_log_end(operation, result, watch))
                 pace.add(done[-1].counts, done[-1].seconds)
                 if line := chunk_line(operation, pace):
                     logger.info(line)
@@ -324,14 +324,14 @@ def _metered(context: JobContext, operation: Operation, verb: str, rows: int) ->
     meter = Meter(operation=operation, verb=verb, expected=rows)
     with pulses() as read:
 
-        def told(work: Work) -> None:
-            meter.tell(rows=read() or work.rows, tasks_done=work.tasks_done, tasks=work.tasks, stages_done=work.stages_done)
+        def show(work: Work) -> None:
+            meter.log_progress(rows=read() or work.rows, tasks_done=work.tasks_done, tasks=work.tasks, stages_done=work.stages_done)
 
-        with metered(context.spark, told):
+        with metered(context.spark, show):
             yield
 
 
-def _told(operation: Operation, result: OperationResult, watch: Stopwatch) -> OperationResult:
+def _log_end(operation: Operation, result: OperationResult, watch: Stopwatch) -> OperationResult:
     """Logs how an operation ended, and returns its result with the phases that were measured."""
     ended = end_line(operation, result, result.seconds)
     logger.info(f"{ended} ({phases_text(watch.phases)})" if watch.phases else ended)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.errors import StaleStateError
 from cdc_ops.state.db import schema
-from cdc_ops.state.notices.alerts import Finding, Subject, Told
+from cdc_ops.state.notices.alerts import Finding, NotifiedAlert, Subject
 from cdc_ops.state.sql import SqlStateStore
 from tests.state_values import NOON, ORDERS, PIPELINE, TTL, LedgerFixtures, fresh, make_operation, run, settle, take
 
@@ -25,7 +25,7 @@ class AdoptContract(LedgerFixtures):
         for table, kind in ((ORDERS, AlertKind.FAILURE), (None, AlertKind.CATALOG)):
             finding = Finding(subject=Subject(pipeline=PIPELINE, table=table, kind=kind), text="no", found_at=NOON)
             store.put_finding(finding)
-            store.put_told([Told(receiver="team", subject=finding.subject, what="no", first_at=NOON, last_at=NOON)])
+            store.put_notified([NotifiedAlert(receiver="team", subject=finding.subject, what="no", first_at=NOON, last_at=NOON)])
         store.record(run("run-1"))
         store.record(run("run-1", pipeline="other"))
         store.record(run("run-1", pipeline=NEW, message="refused"))  # a run of the new name that was refused the table
@@ -39,7 +39,7 @@ class AdoptContract(LedgerFixtures):
         assert store.stats(NEW, ORDERS) is not None
         assert [(one.pipeline, one.run_id, one.messages.message) for one in store.table_runs(NEW)] == [(NEW, "run-1", "")]
         assert {(one.subject.pipeline, one.subject.table) for one in store.findings(NEW)} >= {(NEW, ORDERS), (NEW, None)}
-        assert {(one.subject.pipeline, one.subject.table) for one in store.told(NEW)} == {(NEW, ORDERS), (NEW, None)}
+        assert {(one.subject.pipeline, one.subject.table) for one in store.notified_alerts(NEW)} == {(NEW, ORDERS), (NEW, None)}
         assert store.open_operations(NEW, ORDERS) == ()  # it was given up
         assert store.lease(NEW, ORDERS) is not None
         with pytest.raises(StaleStateError):

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.schema.tables import TableName
-from cdc_ops.state.notices.alerts import Finding, Subject, Told
+from cdc_ops.state.notices.alerts import Finding, NotifiedAlert, Subject
 from cdc_ops.state.sql import SqlStateStore, open_reader
 from tests.operations import changed
 from tests.state_values import NOON, ORDERS, PIPELINE, LedgerFixtures, run
@@ -15,8 +15,8 @@ DELETES = Finding(subject=Subject(pipeline=PIPELINE, table=ORDERS, kind=AlertKin
 WHOLE = Finding(subject=Subject(pipeline=PIPELINE, table=None, kind=AlertKind.FAILURE), text="no table was read", found_at=NOON)
 
 
-def told(finding: Finding, receiver: str = "on_call") -> Told:
-    return Told(receiver=receiver, subject=finding.subject, what=finding.text, first_at=NOON, last_at=NOON, run_id=finding.run_id)
+def told(finding: Finding, receiver: str = "on_call") -> NotifiedAlert:
+    return NotifiedAlert(receiver=receiver, subject=finding.subject, what=finding.text, first_at=NOON, last_at=NOON, run_id=finding.run_id)
 
 
 class AlertContract(LedgerFixtures):
@@ -39,13 +39,13 @@ class AlertContract(LedgerFixtures):
 
     def test_what_a_receiver_was_told_is_kept_for_each_receiver_until_it_is_forgotten(self, url: str, store: SqlStateStore) -> None:
         first, second, whole = told(DELETES), told(DELETES, "team"), told(WHOLE)
-        store.put_told([first, second, whole])
+        store.put_notified([first, second, whole])
         later = replace(first, last_at=NOON + timedelta(hours=1), run_id="run-9")
-        store.put_told([later])
+        store.put_notified([later])
         with open_reader(url) as reader:
-            assert set(reader.told(PIPELINE)) == {later, second, whole}
-        store.forget_told([first, whole])
-        assert store.told(PIPELINE) == (second,)
+            assert set(reader.notified_alerts(PIPELINE)) == {later, second, whole}
+        store.forget_notified([first, whole])
+        assert store.notified_alerts(PIPELINE) == (second,)
 
     def test_a_line_with_late_rows_or_changes_of_columns_is_a_finding_until_the_table_is_pruned(self, store: SqlStateStore) -> None:
         store.record(run("run-1"))

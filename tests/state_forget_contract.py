@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.errors import LeaseHeldError
 from cdc_ops.state.db import schema
-from cdc_ops.state.notices.alerts import Finding, Subject, Told
+from cdc_ops.state.notices.alerts import Finding, NotifiedAlert, Subject
 from cdc_ops.state.sql import SqlStateStore
 from tests.state_values import NOON, ORDERS, PIPELINE, TTL, LedgerFixtures, fresh, make_operation, run, take
 
@@ -25,7 +25,7 @@ class ForgetContract(LedgerFixtures):
         for pipeline in (PIPELINE, "other"):
             finding = Finding(subject=Subject(pipeline=pipeline, table=None, kind=AlertKind.FAILURE), text="no", found_at=NOON)
             store.put_finding(finding)
-            store.put_told([Told(receiver="team", subject=finding.subject, what="no", first_at=NOON, last_at=NOON)])
+            store.put_notified([NotifiedAlert(receiver="team", subject=finding.subject, what="no", first_at=NOON, last_at=NOON)])
             store.record(run("run-1", pipeline=pipeline))
             store.note_pipeline_file(pipeline, "a", "run-1")
         before = _rows(url)

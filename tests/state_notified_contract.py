@@ -95,7 +95,7 @@ class NotifiedFilesContract(LedgerFixtures):
             assert store.claim_files(PIPELINE, "one", listed(1), {}, TTL)
             store.confirm_notified(PIPELINE, ["one"])
             assert store.claim_files("other", "two", listed(2), {}, TTL)
-            store.put_told([told(DELETES), told(WHOLE, "team")])
+            store.put_notified([told(DELETES), told(WHOLE, "team")])
             rows = {table: rows_of(store._database, table) for table in old}
         with database.write() as connection:
             for table, found in rows.items():
@@ -113,4 +113,4 @@ class NotifiedFilesContract(LedgerFixtures):
         with open_store(url) as store:
             assert {file.status for file in store.notified_files(PIPELINE).values()} == {NotificationStatus.NOTIFIED}
             assert {file.status for file in store.notified_files("other").values()} == {NotificationStatus.CLAIMED}
-            assert {one.receiver for one in store.told(PIPELINE)} == {"on_call", "team"}
+            assert {one.receiver for one in store.notified_alerts(PIPELINE)} == {"on_call", "team"}

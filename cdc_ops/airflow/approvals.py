@@ -16,7 +16,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOper
 from airflow.sdk import Context, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
-from cdc_ops.airflow.alerts.run_end import airflow_host, tell_receivers
+from cdc_ops.airflow.alerts.run_end import airflow_host, notify_after_run
 from cdc_ops.airflow.exceptions import translated
 from cdc_ops.airflow.run_states import ended_runs
 from cdc_ops.airflow.task_context import ASK, TaskContext, label, opened
@@ -48,7 +48,7 @@ def ask_task(pipeline: Pipeline, **options: Any) -> Any:
             for question in questions:
                 log.warning("%s waits for an answer until %s:\n%s", question.subject, minute_text(question.expires_at), question.text)
             if questions:
-                tell_receivers(pipeline, here.context.store, airflow_host(pipeline, context["ti"], ending=here.request.run_id))
+                notify_after_run(pipeline, here.context.store, airflow_host(pipeline, context["ti"], ending=here.request.run_id))
             return [[str(question.table)] for question in questions]
 
     return ask_for_approval()

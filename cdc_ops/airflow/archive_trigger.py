@@ -93,7 +93,7 @@ class _Batches(SharedStreamProducer):
             self._stored.clear()
             batches = watcher.look()
         except Exception as error:  # one that ended the trigger would end all watching, and tell nobody
-            self._tell(error)
+            self._log_trouble(error)
             return ()
         if self._trouble:
             log.info("Pipeline %s: the archive is watched again", self._watch.pipeline)
@@ -106,7 +106,7 @@ class _Batches(SharedStreamProducer):
             self._opened().confirm(stored)
             self._stored -= set(stored)
         except Exception as error:  # as in _look
-            self._tell(error)
+            self._log_trouble(error)
 
     def _opened(self) -> ArchiveWatcher:
         if self._watcher is None:
@@ -114,7 +114,7 @@ class _Batches(SharedStreamProducer):
             self._watcher = ArchiveWatcher(self._watch, self._store)
         return self._watcher
 
-    def _tell(self, error: Exception) -> None:
+    def _log_trouble(self, error: Exception) -> None:
         """Logs what went wrong, once as long as it stays the same: each look tries again."""
         text = str(error) if isinstance(error, CdcError) else f"{type(error).__name__}: {error}"
         if text != self._trouble:

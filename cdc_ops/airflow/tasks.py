@@ -16,7 +16,7 @@ from typing import Any
 from airflow.sdk import AssetAlias, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
-from cdc_ops.airflow.alerts.run_end import airflow_host, tell_receivers
+from cdc_ops.airflow.alerts.run_end import airflow_host, notify_after_run
 from cdc_ops.airflow.assets import emit, notified_batches
 from cdc_ops.airflow.connections import check_spark, source_url, with_airflow_settings
 from cdc_ops.airflow.exceptions import RetryableRunError, tables_failed, translated
@@ -55,7 +55,7 @@ from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.plan import plan_table
 from cdc_ops.steps.reporting.findings import note_failed_run
 from cdc_ops.steps.reporting.pipeline_file import note_pipeline_file
-from cdc_ops.steps.reporting.told_before import unchanged_text, warned_before
+from cdc_ops.steps.reporting.warned_before import unchanged_text, warned_before
 from cdc_ops.steps.runs.ending import end_unfinished, take_back_events, unexplained_tasks, unexplained_text
 from cdc_ops.steps.runs.idle_search import plan_tables
 from cdc_ops.steps.runs.run_price import check_run_cost
@@ -140,7 +140,7 @@ def _discover(pipeline: Pipeline, context: Any) -> list[list[str]]:
                 log.info("%s: the events of %s are given up: %s", gap.table, gap.gap, request.accepts.why)
         preflight(pipeline)
         if request.dry_run:
-            _tell_dry_run(here, source, found.tables)
+            _log_dry_run(here, source, found.tables)
             return []
         check_run_cost(here.context, source, request, found.tables)
         configs = found.tables
@@ -167,7 +167,7 @@ def plan_task(pipeline: Pipeline, tables: Any, **options: Any) -> Any:
             _hand_back(context, tables, turn, planned.held)
             busy = [str(item.table) for item in planned.plans if item.operations]
             context["ti"].xcom_push(key=PLANNED, value=busy)
-            _tell(here, planned)
+            _log_plans(here, planned)
             failures = {str(failure.config.table): failure.error for failure in planned.failures}
             if failures := not_refused_before(here.context, here.request, failures):
                 raise tables_failed("plan", failures)
@@ -208,15 +208,15 @@ def commit_task(pipeline: Pipeline, tables: Any, alias: AssetAlias, **options: A
                 log.info(line_of(run))
                 if run.timing.phases:
                     log.info("%s: %s", run.table, phases_text(run.timing.phases))
-            told = [run for run in done if not run.events.silent]
-            if len(told) < len(done):
+            announced = [run for run in done if not run.events.silent]
+            if len(announced) < len(done):
                 log.info("No asset events of %s: the run is silent", ", ".join(str(run.table) for run in done if run.events.silent))
-            emit(context, alias, group.configs, told)
+            emit(context, alias, group.configs, announced)
             context["ti"].xcom_push(key=RESULTS, value=[result_of(run) for run in runs])
             settled = {run.table for run in runs}
             own = {str(failure.config.table): failure.error for failure in failures if failure.config.table not in settled}
             if own:
-                _fail_or_go_on(context, own, told)
+                _fail_or_go_on(context, own, announced)
 
     return commit(tables)
 
@@ -251,10 +251,10 @@ def outcome_task(pipeline: Pipeline, **options: Any) -> Any:
             if pipeline.airflow.approve.decisions:
                 for record in withdraw(here.context.store, pipeline.name, here.request.run_id):
                     log.info("Asked for approval of %s for %s: %s", record.asked.decision, record.subject, answer_text(record))
-            untold = unexplained_text(unexplained_tasks(mapped, runs, broken))
-            note_failed_run(here.context.store, pipeline.name, here.request, untold, began=True)
+            unexplained = unexplained_text(unexplained_tasks(mapped, runs, broken))
+            note_failed_run(here.context.store, pipeline.name, here.request, unexplained, began=True)
             publish_metrics(here.context.store, pipeline.name, names, here.request.run_id)
-            _tell_receivers(here, context)
+            _notify_receivers(here, context)
             expire_journals(pipeline, here.context.store.now())
         _log_lines(names, runs, refused)
         if verdict := verdict_of([name for name in names if name not in refused], runs, broken):
@@ -278,27 +278,27 @@ def _nothing_read(pipeline: Pipeline, context: Any) -> AirflowFailException:
     with suppress(CdcError), opened(pipeline, context) as here:  # without a ledger, the run still says why it failed
         if not here.request.dry_run:
             note_failed_run(here.context.store, pipeline.name, here.request, f"{nothing}: {cause}" if cause else f"{nothing}; see its log.")
-            _tell_receivers(here, context)
+            _notify_receivers(here, context)
     return AirflowFailException(f"{nothing}; see its log.")
 
 
-def _tell_receivers(here: TaskContext, context: Any) -> None:
+def _notify_receivers(here: TaskContext, context: Any) -> None:
     """Tells the receivers how the run has ended, which Airflow has at work until this task is over."""
     host = airflow_host(here.context.pipeline, context["ti"], ending=here.request.run_id)
-    tell_receivers(here.context.pipeline, here.context.store, host)
+    notify_after_run(here.context.pipeline, here.context.store, host)
 
 
-def _fail_or_go_on(context: Any, errors: Mapping[str, CdcError], told: Sequence[TableRun]) -> None:
+def _fail_or_go_on(context: Any, errors: Mapping[str, CdcError], announced: Sequence[TableRun]) -> None:
     """Fails a commit task if it is tried again, or if no table has an event to lose; otherwise it logs the errors.
 
     Args:
         context: Airflow's context of the task.
         errors: Of tables that could not be settled.
-        told: Lines of tables that have events.
+        announced: Lines of tables that have events.
     """
     instance, error = context["ti"], tables_failed("commit", errors)
     is_tried_again = isinstance(error, RetryableRunError) and instance.try_number <= instance.max_tries
-    if is_tried_again or not told:
+    if is_tried_again or not announced:
         raise error
     log.error("%s\nThis task ends well, so that the other tables have their asset events; the task 'outcome' fails.", error)
 
@@ -337,7 +337,7 @@ def result_of(run: TableRun) -> dict[str, Any]:
     return {**names, "rows": rows, "delta_version": run.result.delta_version, "late_rows": run.result.late_rows}
 
 
-def _tell(here: TaskContext, planned: GroupPlan) -> None:
+def _log_plans(here: TaskContext, planned: GroupPlan) -> None:
     for item in planned.plans:
         rows = sum(operation.expected_rows for operation in item.operations)
         log.info(
@@ -355,7 +355,7 @@ def _tell(here: TaskContext, planned: GroupPlan) -> None:
             log.info("%s: %s", item.table, text)
 
 
-def _tell_dry_run(here: TaskContext, source: Source, configs: Sequence[TableConfig]) -> None:
+def _log_dry_run(here: TaskContext, source: Source, configs: Sequence[TableConfig]) -> None:
     """Says what each table's plan would be; one that cannot be planned says why, and the others go on."""
     failures: dict[str, CdcError] = {}
     for config in configs:
@@ -364,7 +364,7 @@ def _tell_dry_run(here: TaskContext, source: Source, configs: Sequence[TableConf
         except CdcError as error:
             failures[str(config.table)] = error
             continue
-        _tell(here, GroupPlan(plans=(plan,)))
+        _log_plans(here, GroupPlan(plans=(plan,)))
     if failures:
         raise tables_failed("dry run", failures)
     log.info("Dry run: nothing was written.")

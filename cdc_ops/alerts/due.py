@@ -7,7 +7,7 @@ from datetime import datetime
 
 from cdc_ops.alerts.words import Condition
 from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
-from cdc_ops.state.notices.alerts import Subject, Told
+from cdc_ops.state.notices.alerts import NotifiedAlert, Subject
 
 
 class Change(enum.StrEnum):
@@ -31,14 +31,14 @@ class Due:
 
     new: tuple[Condition, ...] = ()
     still: tuple[Condition, ...] = ()
-    over: tuple[Told, ...] = ()
-    forgotten: tuple[Told, ...] = ()
+    over: tuple[NotifiedAlert, ...] = ()
+    forgotten: tuple[NotifiedAlert, ...] = ()
 
 
 def due(
     receiver: Receiver,
     conditions: Iterable[Condition],
-    told: Iterable[Told],
+    told: Iterable[NotifiedAlert],
     now: datetime,
     undecided: Container[Subject] = frozenset(),
 ) -> Due:
@@ -64,7 +64,7 @@ def due(
     )
 
 
-def _again(receiver: Receiver, condition: Condition, told: Told, now: datetime) -> bool:
+def _again(receiver: Receiver, condition: Condition, told: NotifiedAlert, now: datetime) -> bool:
     if not receiver.repeat or now - told.last_at < receiver.repeat:
         return False
     kind = condition.subject.kind

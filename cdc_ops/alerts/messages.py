@@ -10,7 +10,7 @@ from cdc_ops.alerts.due import Change, Due
 from cdc_ops.alerts.words import Condition
 from cdc_ops.core.pipeline.receivers import AlertKind
 from cdc_ops.core.text import joined, minute_text
-from cdc_ops.state.notices.alerts import Subject, Told
+from cdc_ops.state.notices.alerts import NotifiedAlert, Subject
 
 IN_FULL: Final = 5
 """Tables that a message tells in full; of further ones it has the names."""
@@ -69,7 +69,7 @@ class Message:
     subject: str
     text: str
     conditions: tuple[Condition, ...] = ()
-    over: tuple[Told, ...] = ()
+    over: tuple[NotifiedAlert, ...] = ()
 
     def payload(self, *, escaped: bool = False) -> dict[str, Any]:
         """Returns the document that a webhook gets; `text` is what Slack and Mattermost show.
@@ -94,7 +94,7 @@ def messages_of(pipeline: str, due: Due, ends: Mapping[Subject, str] | None = No
         due: What is new, still holds and is over.
         ends: How some of what is over has ended, in a sentence.
     """
-    told = [*_told(pipeline, Change.NEW, due.new), *_told(pipeline, Change.STILL, due.still)]
+    told = [*_messages_of_change(pipeline, Change.NEW, due.new), *_messages_of_change(pipeline, Change.STILL, due.still)]
     over = _by_kind(due.over, lambda one: one.subject.kind)
     return (*told, *(_over(pipeline, kind, group, ends or {}) for kind, group in over))
 
@@ -109,7 +109,7 @@ def condition_text(condition: Condition) -> str:
     return "\n".join((head, *(f"  {label + ':':6} {_short(text)}" for label, text in lines.items() if text)))
 
 
-def _told(pipeline: str, change: Change, conditions: Iterable[Condition]) -> Iterator[Message]:
+def _messages_of_change(pipeline: str, change: Change, conditions: Iterable[Condition]) -> Iterator[Message]:
     for kind, group in _by_kind(conditions, lambda one: one.subject.kind):
         still = "still: " if change is Change.STILL else ""
         head = f"{pipeline}: {still}{_filled(_HEADS[kind], [one.subject for one in group])}"
@@ -117,17 +117,17 @@ def _told(pipeline: str, change: Change, conditions: Iterable[Condition]) -> Ite
         yield Message(pipeline=pipeline, kind=kind, change=change, subject=head, text=text, conditions=group)
 
 
-def _over(pipeline: str, kind: AlertKind, group: tuple[Told, ...], ends: Mapping[Subject, str]) -> Message:
+def _over(pipeline: str, kind: AlertKind, group: tuple[NotifiedAlert, ...], ends: Mapping[Subject, str]) -> Message:
     head = f"{pipeline}: over: {_filled(_ENDS[kind], [one.subject for one in group])}"
     lines = [" ".join((f"{one.subject.table or one.subject.pipeline}:", *_sentences(ends.get(one.subject, ""), one))) for one in group]
     text = "\n\n".join((head, *lines[:IN_FULL], *_rest([one.subject for one in group[IN_FULL:]])))
     return Message(pipeline=pipeline, kind=kind, change=Change.OVER, subject=head, text=text, over=group)
 
 
-def _sentences(end: str, one: Told) -> Iterator[str]:
+def _sentences(end: str, one: NotifiedAlert) -> Iterator[str]:
     if end:
         yield end
-    yield f"{'Told' if end else 'told'} first at {minute_text(one.first_at)}. It was: {_short(one.what)}"
+    yield f"{'NotifiedAlert' if end else 'told'} first at {minute_text(one.first_at)}. It was: {_short(one.what)}"
 
 
 def _filled(head: str, subjects: list[Subject]) -> str:

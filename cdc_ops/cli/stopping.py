@@ -206,13 +206,13 @@ def _give_up(why: str) -> NoReturn:
     _stop.end_jvm(signal.SIGKILL)
     if not _stop.said:
         has_said()
-        telling = threading.Thread(target=_tell, args=(why,), daemon=True)
-        telling.start()
-        telling.join(_PRINTING)
+        printing = threading.Thread(target=_print_stop, args=(why,), daemon=True)
+        printing.start()
+        printing.join(_PRINTING)
     os._exit(CODES[_stop.by])
 
 
-def _tell(why: str) -> None:
+def _print_stop(why: str) -> None:
     error = RunStoppedError(f"{_stop.by} stopped the command before it was through. {why}", data=_kept_leases(), next=same_command())
     text = json.dumps({"error": error.to_payload(), "retryable": True}, indent=2) if _stop.as_json else str(error)
     with suppress(OSError):

@@ -28,7 +28,7 @@ from cdc_ops.steps.recover import catch_up, follow_lake, settle_unchanged
 from cdc_ops.steps.reporting.findings import note_catalog, note_deletes, note_equal
 from cdc_ops.steps.reporting.late_rows import with_late_rows
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
-from cdc_ops.steps.reporting.told_before import is_silent, last_announced_version
+from cdc_ops.steps.reporting.warned_before import is_silent, last_announced_version
 from cdc_ops.steps.table.catalog import remember_registration
 
 STAGING_KEPT = timedelta(days=3)

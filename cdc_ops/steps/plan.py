@@ -48,7 +48,7 @@ from cdc_ops.steps.planning.warnings import added_columns, corrected_settings, e
 from cdc_ops.steps.planning.whole_tables.first_load import begun_anew, first_load_warning
 from cdc_ops.steps.recover import TableHead, abandon_exhausted, catch_up
 from cdc_ops.steps.reporting.stopwatch import measured, stopwatch
-from cdc_ops.steps.reporting.told_before import is_silent, still_told
+from cdc_ops.steps.reporting.warned_before import is_silent, still_told
 from cdc_ops.steps.table.catalog import catalog_entries
 from cdc_ops.steps.table.columns.schema_evolution import apply_schema_policy, rebase_on_current_columns
 from cdc_ops.steps.table.identity import check_identity, settled_identity, unsettled_warnings

@@ -81,14 +81,14 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
     server = _Server(config)
     with listener:
         server.run(sockets=[listener])
-    if server.told == signal.SIGTERM:
+    if server.signal_seen == signal.SIGTERM:
         signal.raise_signal(signal.SIGTERM)
 
 
 class _Server(uvicorn.Server):
     """Takes Ctrl-C for the ordinary end of the page: uvicorn would raise the signal once more, as the end of a program that failed."""
 
-    told: int = 0
+    signal_seen: int = 0
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -104,5 +104,5 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Ends the page; a second signal does not wait for requests."""
-        self.told = sig
+        self.signal_seen = sig
         super().handle_exit(sig, frame)

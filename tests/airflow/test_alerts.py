@@ -14,10 +14,10 @@ from airflow.sdk.execution_time.timeout import timeout
 
 from cdc_ops.airflow.alerts.channels import find_channel
 from cdc_ops.airflow.alerts.dag import ALERTS_DAG, problems_of
-from cdc_ops.airflow.alerts.run_end import tell_receivers
+from cdc_ops.airflow.alerts.run_end import notify_after_run
 from cdc_ops.airflow.dags import build_dags
 from cdc_ops.alerts.host import Host
-from cdc_ops.alerts.tell import FindChannel, Telling, tell
+from cdc_ops.alerts.notify import Delivery, FindChannel, notify_receivers
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.pipeline.pipeline import Pipeline
 from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
@@ -241,10 +241,10 @@ def test_a_pipeline_that_cannot_be_looked_at_keeps_no_other_from_it(
     (folder / "crm.yaml").write_text((folder / "shop.yaml").read_text().replace("pipeline: shop", "pipeline: crm"))
     Wrong(ledger).make(AlertKind.FAILURE)
 
-    def broken(pipeline: Pipeline, store: StateStore, find: FindChannel, host: Host) -> Telling:
+    def broken(pipeline: Pipeline, store: StateStore, find: FindChannel, host: Host) -> Delivery:
         if pipeline.name == "crm":
             raise LookupError("hunter2")
-        return tell(pipeline, store, find, host)
+        return notify_receivers(pipeline, store, find, host)
 
     monkeypatch.setattr("cdc_ops.airflow.alerts.dag.tell", broken)
     assert list(problems_of(folder, ledger, lambda _: Host())) == ["pipeline crm: LookupError; the task's log has more."]
@@ -298,11 +298,11 @@ def test_a_receiver_that_uses_up_the_time_of_the_task_fails_no_run_and_is_told_l
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AIRFLOW_CONN_ON_CALL_HOOK", f"http://127.0.0.1:{silent.getsockname()[1]}/x")
         with timeout(0.5):  # as Airflow limits a task
-            tell_receivers(pipeline, ledger, Host())
+            notify_after_run(pipeline, ledger, Host())
     assert "were not told" in caplog.text
-    assert ledger.told("shop") == ()
+    assert ledger.notified_alerts("shop") == ()
     monkeypatch.setenv("AIRFLOW_CONN_ON_CALL_HOOK", hook.url)
-    tell_receivers(pipeline, ledger, Host())
+    notify_after_run(pipeline, ledger, Host())
     assert len(hook.take()) == 1
 
 

@@ -296,7 +296,7 @@ def test_what_events_tell_of_columns_is_told_of_the_file(scans: Scans) -> None:
     )
     facts = scans.one(scans.write("1.json", *lines), scans.task(table("a"), declared=("id", "c0")))
     drift = facts.found.drift
-    assert (drift.lacking, drift.told, drift.unmapped, drift.undeclared) == (2, (("id",),), ("strange",), ("odd", "strange"))
+    assert (drift.lacking, drift.named, drift.unmapped, drift.undeclared) == (2, (("id",),), ("strange",), ("odd", "strange"))
     assert [(one.text, one.schema) for one in drift.statements] == [("ALTER TABLE a ADD x INT", "shop")]
 
 

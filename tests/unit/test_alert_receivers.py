@@ -10,7 +10,7 @@ import pytest
 from cdc_ops.alerts.addresses import MailAddress
 from cdc_ops.alerts.channels import Channel, mail_message
 from cdc_ops.alerts.messages import Message
-from cdc_ops.alerts.tell import Telling, tell
+from cdc_ops.alerts.notify import Delivery, notify_receivers
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
 from cdc_ops.errors import NotDeliveredError
@@ -33,13 +33,13 @@ def box() -> Iterator[Mailbox]:
         yield served
 
 
-def look(store: SqlStateStore, folder: Path, box: Mailbox) -> Telling:
+def look(store: SqlStateStore, folder: Path, box: Mailbox) -> Delivery:
     """Looks at the pipeline of a folder, and sends its mails to a server."""
 
     def channel(receiver: Receiver) -> Channel:
         return partial(mail_message, receiver, MailAddress(connection="mails", host="127.0.0.1", port=box.port))
 
-    return tell(load_pipeline(write_file(folder, TEAM) / "shop.yaml"), store, channel)
+    return notify_receivers(load_pipeline(write_file(folder, TEAM) / "shop.yaml"), store, channel)
 
 
 def test_an_address_that_the_server_refuses_has_the_others_told_once_and_is_an_error_of_that_look(
@@ -51,8 +51,8 @@ def test_an_address_that_the_server_refuses_has_the_others_told_once_and_is_an_e
     assert len(box.mails) == 1
     [error] = first.errors
     assert "1 of 2 addresses: dead@example.com" in error.why
-    assert [receiver for receiver, _ in first.told] == ["team"]
-    assert (second.told, second.errors) == ((), ())
+    assert [receiver for receiver, _ in first.notified] == ["team"]
+    assert (second.notified, second.errors) == ((), ())
 
 
 def test_a_mail_says_when_it_was_written_and_has_an_id_of_its_own(store: SqlStateStore, box: Mailbox, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_mail_that_no_address_has_taken_is_sent_again(store: SqlStateStore, bo
     Wrong(store).make(AlertKind.FAILURE)
     box.refused = ("good@example.com", "dead@example.com")
     assert [len(look(store, tmp_path, box).errors) for _ in range(2)] == [1, 1]
-    assert (box.mails, store.told("shop")) == ([], ())
+    assert (box.mails, store.notified_alerts("shop")) == ([], ())
     box.refused = ()
     assert look(store, tmp_path, box).errors == ()
     assert len(box.mails) == 1
@@ -98,14 +98,14 @@ def test_a_receiver_that_fails_in_any_way_keeps_no_other_from_being_told(store: 
             raise LookupError("hunter2")
         return heard.append
 
-    done = tell(pipeline, store, channel)
+    done = notify_receivers(pipeline, store, channel)
     assert len(heard) == 1
     [error] = done.errors
     assert isinstance(error, NotDeliveredError)
     assert "'team'" in str(error)
     assert "LookupError" in error.why
     assert "hunter2" not in str(error), "the text of such an error may show a login"
-    assert {one.receiver for one in store.told("shop")} == {"on_call"}
+    assert {one.receiver for one in store.notified_alerts("shop")} == {"on_call"}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_mail_that_cannot_be_written_or_whose_server_has_no_such_name_is_not_d
     pipeline = load_pipeline(write_file(tmp_path, TEAM) / "shop.yaml")
     Wrong(store).make(AlertKind.FAILURE)
     heard: list[Message] = []
-    tell(pipeline, store, lambda _: heard.append)
+    notify_receivers(pipeline, store, lambda _: heard.append)
     receiver = Receiver(name="team", mail="mails", to=("a@example.com",), sender=sender)
     with pytest.raises(NotDeliveredError, match="'team'"):
         mail_message(receiver, address, heard[0])

@@ -16,7 +16,7 @@ from cdc_ops.alerts.channels import post_message
 from cdc_ops.alerts.conditions import NEWS, read_conditions
 from cdc_ops.alerts.due import Change, due
 from cdc_ops.alerts.messages import IN_FULL, Message, messages_of
-from cdc_ops.alerts.tell import tell
+from cdc_ops.alerts.notify import notify_receivers
 from cdc_ops.alerts.words import error_parts
 from cdc_ops.cli import app
 from cdc_ops.cli.commands.alerts import find_channel
@@ -158,9 +158,9 @@ def test_what_still_holds_is_told_again_after_the_time_that_the_receiver_sets(st
 
 def remember(pipeline: Pipeline, store: SqlStateStore) -> tuple:  # type: ignore[type-arg]
     """Tells everything to a receiver that takes it, and returns what it was told."""
-    done = tell(pipeline, store, lambda _: lambda message: None)
-    assert done.told
-    return store.told("shop")
+    done = notify_receivers(pipeline, store, lambda _: lambda message: None)
+    assert done.notified
+    return store.notified_alerts("shop")
 
 
 def test_news_that_are_old_are_neither_told_nor_remembered(store: SqlStateStore, tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_news_that_are_old_are_neither_told_nor_remembered(store: SqlStateStore,
     store.put_finding(replace(finding, found_at=finding.found_at - NEWS - timedelta(hours=1)))
     assert read_conditions(store, pipeline) == ()
     assert due(pipeline.notify[0], (), remembered, store.now()).forgotten == remembered
-    assert tell(pipeline, store, find_channel).told == ()
-    assert store.told("shop") == ()
+    assert notify_receivers(pipeline, store, find_channel).notified == ()
+    assert store.notified_alerts("shop") == ()
 
 
 def test_a_run_that_works_ends_no_alert_of_the_run_before(store: SqlStateStore, hook: Hook, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_receiver_that_was_away_is_told_when_it_is_back(store: SqlStateStore, 
         assert result.exit_code == 5
         assert f"answered {status}" in re.sub(r"\s+", " ", result.output)
         assert "T0SECRET" not in result.output
-    assert store.told("shop") == ()
+    assert store.notified_alerts("shop") == ()
     hook.status = 200
     assert command("--notify").exit_code == 5
     assert len(hook.take()) == 1
@@ -221,7 +221,7 @@ def test_one_receiver_that_is_away_keeps_no_other_from_being_told(
     assert [error["error"] for error in document["errors"]] == ["NotDeliveredError", "ConfigError"]
     assert "CDC_OPS_CONN_NEVER_SET" in document["errors"][1]["what"]
     assert "T0SECRET" not in result.output
-    assert {one.receiver for one in store.told("shop")} == {"on_call"}
+    assert {one.receiver for one in store.notified_alerts("shop")} == {"on_call"}
 
 
 def test_only_what_is_over_and_cannot_be_told_ends_with_try_again(store: SqlStateStore, hook: Hook, tmp_path: Path) -> None:
@@ -241,10 +241,10 @@ def test_a_receiver_that_is_not_in_the_file_any_more_is_forgotten(store: SqlStat
     write_file(tmp_path)
     Wrong(store).make(AlertKind.FAILURE)
     command("--notify")
-    assert len(store.told("shop")) == 1
+    assert len(store.notified_alerts("shop")) == 1
     write_file(tmp_path, HOOK.replace("on_call:", "others:"))
     command("--notify")
-    assert [one.receiver for one in store.told("shop")] == ["others"]
+    assert [one.receiver for one in store.notified_alerts("shop")] == ["others"]
 
 
 def test_without_notify_the_command_looks_and_tells_nobody(store: SqlStateStore, hook: Hook, tmp_path: Path) -> None:
@@ -256,14 +256,14 @@ def test_without_notify_the_command_looks_and_tells_nobody(store: SqlStateStore,
     assert result.exit_code == 5
     assert "shop.lag is 3 h behind its source" in re.sub(r"\s+", " ", result.output)
     assert hook.take() == []
-    assert store.told("shop") == ()
+    assert store.notified_alerts("shop") == ()
 
 
 def test_in_slack_a_text_from_the_source_mentions_nobody(store: SqlStateStore, tmp_path: Path) -> None:
     pipeline = shop(tmp_path)
     Wrong(store).run(TABLES[AlertKind.FAILURE], TableRunStatus.FAILED, message="<!channel> a & b")
     told: list[Message] = []
-    tell(pipeline, store, lambda _: told.append)
+    notify_receivers(pipeline, store, lambda _: told.append)
     [message] = told
     assert "<!channel> a & b" in message.payload()["text"]
     assert "&lt;!channel&gt; a &amp; b" in message.payload(escaped=True)["text"]
@@ -433,4 +433,4 @@ def test_the_command_line_says_that_it_cannot_use_a_notifier_of_airflow(store: S
     result = command("--notify")
     assert result.exit_code == 5
     assert "is a notifier of Airflow, which the command line cannot use" in re.sub(r"\s+", " ", result.output)
-    assert store.told("shop") == ()
+    assert store.notified_alerts("shop") == ()

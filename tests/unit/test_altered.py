@@ -93,13 +93,13 @@ def test_a_statement_from_before_the_first_event_of_a_table_that_begins_with_it_
 
 
 def test_columns_that_the_lake_keeps_after_they_were_dropped_are_not_said_to_be_missing_in_it() -> None:
-    found = Drift(lacking=2, told=(("id",),), unmapped=("Gone", "strange"), undeclared=("gone", "odd"))
+    found = Drift(lacking=2, named=(("id",),), unmapped=("Gone", "strange"), undeclared=("gone", "odd"))
     news = replace(altered("id a"), stored=("GONE",)).drift([found], ())
     assert (news.unmapped, news.undeclared) == (("strange",), ("odd",))
 
 
 def test_names_that_only_older_events_have_are_not_asked_for_where_a_statement_dropped_them() -> None:
-    found = Drift(lacking=2, told=(("id",),), unmapped=("Old", "strange"), undeclared=("old", "odd"))
+    found = Drift(lacking=2, named=(("id",),), unmapped=("Old", "strange"), undeclared=("old", "odd"))
     news = altered("id a", "ALTER TABLE items DROP old").drift([found], ())
     assert (news.unmapped, news.undeclared) == (("strange",), ("odd",))
 

@@ -21,7 +21,7 @@ def session(*answers: str) -> Mock:
 
 def test_a_job_waits_until_the_metastore_itself_has_the_columns_that_delta_writes_in_the_background() -> None:
     spark = session("of before", "of before", "Table Properties: [cdc_ops.registered=shop.orders new]")
-    catalog._tell_columns(spark, ENTRY, "shop.orders new")
+    catalog._publish_columns(spark, ENTRY, "shop.orders new")
     alter, *looks = [call.args[0] for call in spark.sql.call_args_list]
     assert alter.startswith("ALTER TABLE `shop`.`orders`")
     assert looks == ["SHOW TABLE EXTENDED IN `shop` LIKE 'orders'"] * 3
@@ -30,7 +30,7 @@ def test_a_job_waits_until_the_metastore_itself_has_the_columns_that_delta_write
 def test_a_metastore_that_never_has_the_columns_is_an_error_and_the_registration_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "_PATIENCE", 0.0)
     with pytest.raises(CatalogUnavailableError, match=r"did not have the columns"):
-        catalog._tell_columns(session(*["of before"] * 9), ENTRY, "shop.orders new")
+        catalog._publish_columns(session(*["of before"] * 9), ENTRY, "shop.orders new")
 
 
 class SparkError(Exception):

@@ -120,7 +120,7 @@ def test_a_line_of_progress_says_what_is_known_and_guesses_nothing(
 ) -> None:
     caplog.set_level(logging.DEBUG, "cdc_ops")
     told = meter(verb, expected, 10.0)
-    told.tell(rows=work[0], tasks_done=work[1], tasks=work[2], stages_done=work[3])
+    told.log_progress(rows=work[0], tasks_done=work[1], tasks=work[2], stages_done=work[3])
     [record] = caplog.records
     assert (record.getMessage(), vars(record)["share"]) == (f"{told.operation.table}: {line}", pytest.approx(share))
 
@@ -145,7 +145,7 @@ def test_a_log_has_few_lines_of_progress_and_a_terminal_all(caplog: pytest.LogCa
         caplog.set_level(level, "cdc_ops")
         told = meter("merges", 0, *range(5, 40, 5))
         for _ in range(5, 40, 5):
-            told.tell(rows=0, tasks_done=0, tasks=0, stages_done=0)
+            told.log_progress(rows=0, tasks_done=0, tasks=0, stages_done=0)
         assert caplog.messages == [f"{told.operation.table}: merges {one}" for one in kept]
 
 

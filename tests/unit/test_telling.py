@@ -11,7 +11,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.sql import open_store
 from cdc_ops.state.table_run import TableRun, TableRunStatus
 from cdc_ops.steps.plan import line_of_plan
-from cdc_ops.steps.reporting.told_before import last_announced_version, unchanged_text, warned_before
+from cdc_ops.steps.reporting.warned_before import last_announced_version, unchanged_text, warned_before
 from tests.declared_world import DeclaredWorld
 from tests.operations import changed, made
 

@@ -10,8 +10,8 @@ import pytest
 from cdc_ops.alerts.conditions import read_conditions
 from cdc_ops.alerts.host import Host, Place
 from cdc_ops.alerts.messages import Message
+from cdc_ops.alerts.notify import notify_receivers
 from cdc_ops.alerts.space import Room, places_of, rooms_of
-from cdc_ops.alerts.tell import tell
 from cdc_ops.config.loading import load_pipeline
 from cdc_ops.core.apply.apply_spec import ApplyMode
 from cdc_ops.core.approvals import ApprovalStatus
@@ -63,7 +63,7 @@ def told(store: SqlStateStore, pipeline: Pipeline, host: Host | None = None) -> 
 
 def messages(store: SqlStateStore, pipeline: Pipeline, host: Host | None = None) -> list[Message]:
     taken: list[Message] = []
-    done = tell(pipeline, store, lambda _: taken.append, host or Host())
+    done = notify_receivers(pipeline, store, lambda _: taken.append, host or Host())
     assert not done.errors
     return taken
 
@@ -152,7 +152,7 @@ def test_a_table_that_left_the_file_or_the_ledger_is_forgotten_and_not_told_to_b
     told(store, pipeline)
     [rule] = pipeline.tables
     assert told(store, replace(pipeline, tables=(replace(rule, pattern="shop.orders"),))) == []
-    assert store.told("shop") == ()
+    assert store.notified_alerts("shop") == ()
 
 
 # Wrong requests
@@ -346,7 +346,7 @@ def test_a_question_that_nobody_can_answer_any_more_is_none(store: SqlStateStore
     [
         (ApprovalStatus.GRANTED, "ann", "shop.orders: It was granted by ann at 20"),
         (ApprovalStatus.REFUSED, "ben", "shop.orders: It was refused by ben at 20"),
-        (ApprovalStatus.TIMED_OUT, "", "shop.orders: Nobody answered in time, which counts as refused. Told first at"),
+        (ApprovalStatus.TIMED_OUT, "", "shop.orders: Nobody answered in time, which counts as refused. NotifiedAlert first at"),
         (ApprovalStatus.WITHDRAWN, "", "shop.orders: Its run or its time was over before somebody answered, which counts as refused."),
     ],
 )
@@ -421,7 +421,7 @@ def test_a_pipeline_that_has_never_run_is_told_when_its_schedule_or_a_limit_has_
 
 
 def test_a_pipeline_whose_runs_come_to_no_table_has_run(store: SqlStateStore, pipeline: Pipeline) -> None:
-    tell(pipeline, store, lambda _: None)
+    notify_receivers(pipeline, store, lambda _: None)
     [first] = store.findings("shop")
     store.put_finding(replace(first, found_at=store.now() - timedelta(days=9)))
     assert kinds(store, pipeline) == [AlertKind.NO_RUN]

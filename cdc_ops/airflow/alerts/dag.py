@@ -14,14 +14,14 @@ from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cdc_ops.airflow.alerts.channels import find_channel
-from cdc_ops.airflow.alerts.run_end import airflow_host, log_telling
+from cdc_ops.airflow.alerts.run_end import airflow_host, log_delivery
 from cdc_ops.airflow.connections import ledger_url
 from cdc_ops.airflow.dag_ids import TAG
 from cdc_ops.airflow.exceptions import translated
 from cdc_ops.alerts.host import Host
 from cdc_ops.alerts.messages import condition_text
+from cdc_ops.alerts.notify import notify_of_broken_file, notify_receivers
 from cdc_ops.alerts.space import places_of
-from cdc_ops.alerts.tell import tell, tell_broken
 from cdc_ops.alerts.words import Condition
 from cdc_ops.config.broken_files import BrokenFile, broken_files
 from cdc_ops.config.loading import read_folder
@@ -118,7 +118,7 @@ def problems_of(folder: str | Path, store: StateStore, host_of: Callable[[Pipeli
         if not wants_alerts(pipeline):
             continue
         try:
-            done = tell(pipeline, store, find_channel, host_of(pipeline))
+            done = notify_receivers(pipeline, store, find_channel, host_of(pipeline))
         except CdcError as error:
             yield f"pipeline {pipeline.name}: {error}"
             continue
@@ -126,25 +126,25 @@ def problems_of(folder: str | Path, store: StateStore, host_of: Callable[[Pipeli
             log.exception("pipeline %s cannot be looked at", pipeline.name)
             yield f"pipeline {pipeline.name}: {type(error).__name__}; the task's log has more."
             continue
-        log_telling(pipeline.name, done)
+        log_delivery(pipeline.name, done)
         yield from (f"pipeline {pipeline.name}: {error}" for error in done.errors)
         if not pipeline.notify:
             yield from _untold(pipeline, done.conditions)
     usable = {pipeline.name for pipeline in contents.pipelines}
     for file in broken_files(folder):
         if file.name not in usable:  # else the original's receivers would hear of its copy that it is wrong, and that it is right, by turns
-            yield from _tell_of(file, store)
+            yield from _notify_of_file(file, store)
     yield from map(str, contents.errors)
 
 
-def _tell_of(file: BrokenFile, store: StateStore) -> Iterator[str]:
+def _notify_of_file(file: BrokenFile, store: StateStore) -> Iterator[str]:
     """Tells the receivers of a pipeline file that cannot be used, and yields why one was not told."""
     try:
-        done = tell_broken(file.name, file.notify, file.error, store, find_channel)
+        done = notify_of_broken_file(file.name, file.notify, file.error, store, find_channel)
     except CdcError as error:
         yield f"pipeline {file.name}: {error}"
         return
-    log_telling(file.name, done)
+    log_delivery(file.name, done)
     yield from (f"pipeline {file.name}: {error}" for error in done.errors)
 
 

@@ -101,12 +101,12 @@ def results_of(tries: Iterable[tuple[JobSpec, StepResult | None]]) -> dict[str, 
 def _as_facets(
     pipeline: Pipeline, step: Step, operations: dict[TableName, tuple[Operation, ...]], results: dict[str, OperationResult]
 ) -> "OperatorLineage[Any, Any] | None":
-    told = tuple(_lineages(pipeline, step, {table: known for table, known in operations.items() if known}, results))
-    if not told:
+    lineages = tuple(_lineages(pipeline, step, {table: known for table, known in operations.items() if known}, results))
+    if not lineages:
         return None
     from cdc_ops.airflow.lineage.facets import operator_lineage
 
-    return operator_lineage(told)
+    return operator_lineage(lineages)
 
 
 def _lineages(

@@ -79,13 +79,13 @@ def _output(written: WrittenDataset) -> OutputDataset:
 
 
 def _schema(fields: Iterable[Field]) -> dict[str, Any]:
-    told = [
+    columns_read = [
         schema_dataset.SchemaDatasetFacetFields(
             name=field.name, type=field.type or None, description=field.description or None, ordinal_position=place, fields=None
         )
         for place, field in enumerate(fields, 1)
     ]
-    return {"schema": schema_dataset.SchemaDatasetFacet(fields=told)} if told else {}
+    return {"schema": schema_dataset.SchemaDatasetFacet(fields=columns_read)} if columns_read else {}
 
 
 def _input_fields(found: Iterable[Dependency]) -> list[column_lineage_dataset.InputField]:
@@ -107,7 +107,7 @@ def _commit(write: Write) -> dict[str, Any]:
     """Returns an operation for the facet; what is not known, or does not apply, is left out."""
     operation, result = write.operation, write.result
     window = operation.window
-    told: dict[str, Any] = {
+    facet: dict[str, Any] = {
         "operation": operation.op_seq,
         "operationId": operation.operation_id,
         "plannedBy": operation.plan.run_id,
@@ -117,10 +117,10 @@ def _commit(write: Write) -> dict[str, Any]:
     if window is not None:
         ends = {"low": window.low, "high": window.high}
         cursor = [column.name for column in operation.source.cursor.columns]
-        told["window"] = {"columns": cursor} | {end: str(value) for end, value in ends.items() if value is not None}
+        facet["window"] = {"columns": cursor} | {end: str(value) for end, value in ends.items() if value is not None}
     if result is not None:
         counts = result.counts
         rows = {"read": counts.read, "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
-        told |= {"outcome": result.outcome.value, "rows": rows | {"quarantined": counts.quarantined, "late": result.late.rows}}
-        told |= {} if result.delta_version is None else {"deltaVersion": result.delta_version}
-    return told
+        facet |= {"outcome": result.outcome.value, "rows": rows | {"quarantined": counts.quarantined, "late": result.late.rows}}
+        facet |= {} if result.delta_version is None else {"deltaVersion": result.delta_version}
+    return facet

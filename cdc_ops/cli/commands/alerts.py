@@ -16,7 +16,7 @@ from cdc_ops.config.settings import load_settings
 if TYPE_CHECKING:
     from cdc_ops.alerts.channels import Channel
     from cdc_ops.alerts.host import Host
-    from cdc_ops.alerts.tell import Telling
+    from cdc_ops.alerts.notify import Delivery
     from cdc_ops.core.pipeline.pipeline import Pipeline
     from cdc_ops.core.pipeline.receivers import Receiver
 
@@ -37,7 +37,7 @@ def alerts(
     """
     with guarded(as_json):
         chosen = chosen_pipelines(folder, pipeline or [])
-        looked = _tell(chosen) if notify else _look(chosen)
+        looked = _notify(chosen) if notify else _look(chosen)
     if as_json:
         render.print_json([_document(name, one) for name, one in looked])
     else:
@@ -49,22 +49,22 @@ def alerts(
         raise typer.Exit(TRY_AGAIN)
 
 
-def _look(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Telling]]":
+def _look(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Delivery]]":
     from cdc_ops.alerts.conditions import read_conditions
-    from cdc_ops.alerts.tell import Telling
+    from cdc_ops.alerts.notify import Delivery
 
     with ledger_reader() as reader:
-        return [(pipeline.name, Telling(conditions=read_conditions(reader, pipeline, _host(pipeline)))) for pipeline in pipelines]
+        return [(pipeline.name, Delivery(conditions=read_conditions(reader, pipeline, _host(pipeline)))) for pipeline in pipelines]
 
 
-def _tell(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Telling]]":
-    from cdc_ops.alerts.tell import tell
+def _notify(pipelines: "tuple[Pipeline, ...]") -> "list[tuple[str, Delivery]]":
+    from cdc_ops.alerts.notify import notify_receivers
     from cdc_ops.state.sql import open_store
 
     with ledger_reader():
         pass  # a store would make a ledger where none is, in which nothing is wrong
     with open_store(load_settings(os.environ).ledger) as store:
-        return [(pipeline.name, tell(pipeline, store, find_channel, _host(pipeline))) for pipeline in pipelines]
+        return [(pipeline.name, notify_receivers(pipeline, store, find_channel, _host(pipeline))) for pipeline in pipelines]
 
 
 def _host(pipeline: "Pipeline") -> "Host":
@@ -95,19 +95,19 @@ def find_channel(receiver: "Receiver") -> "Channel | None":
     return None
 
 
-def _document(name: str, one: "Telling") -> dict[str, Any]:
+def _document(name: str, one: "Delivery") -> dict[str, Any]:
     from cdc_ops.core import json_codec
 
     return {
         "pipeline": name,
         "alerts": [json_codec.to_data(condition) for condition in one.conditions],
-        "told": [{"receiver": receiver, "subject": message.subject} for receiver, message in one.told],
-        "not_told": [{"receiver": receiver, "error": _left_out(receiver)} for receiver in one.left_out],
+        "notified": [{"receiver": receiver, "subject": message.subject} for receiver, message in one.notified],
+        "not_notified": [{"receiver": receiver, "error": _left_out(receiver)} for receiver in one.left_out],
         "errors": [error.to_payload() for error in one.errors],
     }
 
 
-def _print(name: str, one: "Telling") -> None:
+def _print(name: str, one: "Delivery") -> None:
     from cdc_ops.alerts.messages import condition_text
 
     if not one.conditions:
@@ -115,7 +115,7 @@ def _print(name: str, one: "Telling") -> None:
     for condition in one.conditions:
         colour = "red" if condition.subject.kind.lasts else "yellow"
         print_sentence(render.out, condition_text(condition), name=f"{name} {condition.subject.kind}", colour=colour)
-    for receiver, message in one.told:
+    for receiver, message in one.notified:
         print_sentence(render.out, f"told {receiver}: {message.subject}", colour="dim")
     for receiver in one.left_out:
         print_sentence(render.err, _left_out(receiver), name="not told")

@@ -128,7 +128,7 @@ def _plan_rows(plan: "TablePlan") -> list[tuple[str, ...]]:
 def print_report(pipeline: str, report: "RunReport", spark_log: str = "") -> None:
     """Shows what a run did, and where Spark's log is if a table failed."""
     from cdc_ops.state.table_run import TableRunStatus
-    from cdc_ops.steps.reporting.told_before import unchanged_text
+    from cdc_ops.steps.reporting.warned_before import unchanged_text
 
     columns = ("table", "what", "status", "read", "inserted", "updated", "deleted", "version", "window")
     groups = by_schema((run.table, run_row(run)) for run in report.runs)

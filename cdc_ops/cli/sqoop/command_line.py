@@ -86,11 +86,11 @@ def read_script(text: str, folder: Path) -> Found:
     for line, words in commands(text):
         origin = f"line {line}"
         called = next(filter(None, (_called(words, at) for at in range(len(words)))), [])
-        told = _tool_and_options(called, folder)
-        if told and told[0] in _OTHER_TOOLS and "--exec" not in told:
-            notes.append(other_tool(told[0], origin))
-        elif told:
-            imports.append(_read(told, origin))
+        parts = _tool_and_options(called, folder)
+        if parts and parts[0] in _OTHER_TOOLS and "--exec" not in parts:
+            notes.append(other_tool(parts[0], origin))
+        elif parts:
+            imports.append(_read(parts, origin))
         if any(map(_MENTIONED.search, (word for word in words if " " in word) if called else [" ".join(words)])):
             notes.append(Note(weight=Weight.LOSES, about=origin, text=_HIDDEN))
     return Found(imports=tuple(imports), notes=tuple(notes))

@@ -72,10 +72,10 @@ def is_saved_job(text: str) -> bool:
 def read_saved_jobs(text: str) -> Found:
     """Reads one or several saved jobs, each of which begins with `Job: name`; those that import nothing are passed over."""
     parts = [part for part in re.split(r"^\s*(?=Job: )", text, flags=re.MULTILINE) if is_saved_job(part) or _TOOL.search(part)]
-    told = [(_tool(part), _origin(part), part) for part in parts]
+    jobs = [(_tool(part), _origin(part), part) for part in parts]
     return Found(
-        imports=tuple(_read(tool, origin, part) for tool, origin, part in told if tool in TOOLS),
-        notes=tuple(other_tool(tool, origin) for tool, origin, _ in told if tool not in TOOLS),
+        imports=tuple(_read(tool, origin, part) for tool, origin, part in jobs if tool in TOOLS),
+        notes=tuple(other_tool(tool, origin) for tool, origin, _ in jobs if tool not in TOOLS),
     )
 
 

@@ -83,27 +83,27 @@ def translate(found: Found) -> Translation:
 class _Table:
     """One import on its way to an entry."""
 
-    def __init__(self, told: SqoopImport, url: JdbcUrl) -> None:
-        self.told, self.url = told, url
+    def __init__(self, sqoop: SqoopImport, url: JdbcUrl) -> None:
+        self.sqoop, self.url = sqoop, url
         self.notes = list[Note]()
-        self.columns: tuple[str, ...] = _list(told["columns"])
-        self.where = told["where"]
-        checked = told["check-column"]
-        self.column = (checked.rpartition(".")[2] if told["query"] else checked).strip('`"')  # of a query it may be `o.updated_at`
+        self.columns: tuple[str, ...] = _list(sqoop["columns"])
+        self.where = sqoop["where"]
+        checked = sqoop["check-column"]
+        self.column = (checked.rpartition(".")[2] if sqoop["query"] else checked).strip('`"')  # of a query it may be `o.updated_at`
         self.schema = url.database if url.kind is not SourceKind.POSTGRES else self._schema_of_postgres()
-        self.table = told["table"]
-        if told.tool == "import" and not self.table:
+        self.table = sqoop["table"]
+        if sqoop.tool == "import" and not self.table:
             self._read_query()
         if any(sign in f"{self.schema}{self.table}" for sign in "*?["):
             raise _refused(
-                f"The table of the import ({told.origin}) has a name that means several here.", "*, ? and [ are signs of patterns."
+                f"The table of the import ({sqoop.origin}) has a name that means several here.", "*, ? and [ are signs of patterns."
             )
         self.label = f"{self.schema}.{self.table}" if self.table else f"{self.schema}.*"
 
     def translated(self) -> tuple[list[TableEntry], list[Note]]:
         """Returns the entries of the import, and its remarks."""
         settings: dict[str, Any] = {}
-        if keys := _list(self.told["merge-key"]):
+        if keys := _list(self.sqoop["merge-key"]):
             settings["keys"] = list(keys)
         settings["cursor"] = self._cursor()
         proposed = self._filter(settings)
@@ -115,28 +115,28 @@ class _Table:
                     "without --merge-key the primary key is the key, and is not known here. Its columns must be among them: add those that"
                     " are missing, or the plan refuses the table."
                 )
-                self._say(Weight.DIFFERS, "--columns" if self.told["columns"] else "--query", text)
+                self._say(Weight.DIFFERS, "--columns" if self.sqoop["columns"] else "--query", text)
         if connections := self._connections():
             settings["parallelism"] = connections
         self._remark_the_rest()
         entries = [TableEntry(name=self.label, settings=settings, proposed=proposed)]
-        excluded = _list(self.told["exclude-tables"]) if self.told.tool != "import" else ()
+        excluded = _list(self.sqoop["exclude-tables"]) if self.sqoop.tool != "import" else ()
         return [*entries, *(TableEntry(name=f"{self.schema}.{name}", settings={"exclude": True}) for name in excluded)], self.notes
 
     def _say(self, weight: Weight, about: str, text: str) -> None:
         self.notes.append(Note(weight=weight, about=f"{self.label} {about}", text=text))
 
     def _schema_of_postgres(self) -> str:
-        extra = list(self.told.extra)
+        extra = list(self.sqoop.extra)
         given = extra[extra.index("--schema") + 1] if "--schema" in extra[:-1] else ""
         return given or self.url.option("currentSchema").partition(",")[0] or "public"
 
     def _read_query(self) -> None:
-        query = self.told["query"]
+        query = self.sqoop["query"]
         found = simple_query(query, self.url.kind) if query else None
         if found is None:
             raise _refused(
-                f"The import ({self.told.origin}) has no single table." if query else f"The import ({self.told.origin}) names no table.",
+                f"The import ({self.sqoop.origin}) has no single table." if query else f"The import ({self.sqoop.origin}) names no table.",
                 "Its --query joins, computes or groups. cdc-ops copies tables as they are, so that it can prove them equal."
                 if query
                 else "",
@@ -146,7 +146,7 @@ class _Table:
             )
         if "$" in f"{found.schema}{found.table}":
             raise _refused(
-                f"The import ({self.told.origin}) names no table.",
+                f"The import ({self.sqoop.origin}) names no table.",
                 "The table in --query has a variable of the shell, whose value is not known here.",
                 "Write its value there, or name the table by --table.",
             )
@@ -154,11 +154,11 @@ class _Table:
         self.schema = found.schema or self.schema
 
     def _cursor(self) -> list[str]:
-        mode, column = self.told["incremental"].lower(), self.column
+        mode, column = self.sqoop["incremental"].lower(), self.column
         if mode not in ("", "append", "lastmodified") or (mode and not column):
             why = f"--incremental is {mode!r}." if column else "--check-column is missing."
             raise _refused(
-                f"The import ({self.told.origin}) is not one that Sqoop takes.", why, "Write append or lastmodified, and the column."
+                f"The import ({self.sqoop.origin}) is not one that Sqoop takes.", why, "Write append or lastmodified, and the column."
             )
         if not mode:
             text = (
@@ -182,7 +182,7 @@ class _Table:
                 f"a cursor does not show rows that were deleted at the source: uncomment 'reconcile_schedule'. Rows whose {column} is"
                 " NULL come with the first load only: 'null_cursor: checksum' reads them in each run.",
             )
-        if "last-value" in self.told:
+        if "last-value" in self.sqoop:
             self._say(Weight.LEFT_OUT, "--last-value", "the first run reads the whole table, so nothing below it is missing.")
         return [column]
 
@@ -219,38 +219,38 @@ class _Table:
         return (*self.columns, *missing)
 
     def _connections(self) -> int:
-        told = self.told["num-mappers"]
-        if told and not told.isdigit():
-            raise _refused(f"--num-mappers ({self.told.origin}) is {told!r}.", "It is not a number.", "Write the value that Sqoop gets.")
-        number = int(told or 0)
+        sqoop = self.sqoop["num-mappers"]
+        if sqoop and not sqoop.isdigit():
+            raise _refused(f"--num-mappers ({self.sqoop.origin}) is {sqoop!r}.", "It is not a number.", "Write the value that Sqoop gets.")
+        number = int(sqoop or 0)
         if number > _MOST_CONNECTIONS:
             self._say(Weight.DIFFERS, "--num-mappers", f"{number} connections are more than the {_MOST_CONNECTIONS} that are possible.")
         return min(number, _MOST_CONNECTIONS)
 
     def _remark_the_rest(self) -> None:
-        told = self.told
-        if "append" in told or (told["incremental"].lower() == "lastmodified" and "merge-key" not in told):
+        sqoop = self.sqoop
+        if "append" in sqoop or (sqoop["incremental"].lower() == "lastmodified" and "merge-key" not in sqoop):
             text = (
                 "Sqoop wrote another row for each change. The table here has one for each key; 'stored_as_scd_type: 2' keeps all versions."
             )
-            self._say(Weight.DIFFERS, "--append" if "append" in told else "without --merge-key", text)
-        if "split-by" in told:
+            self._say(Weight.DIFFERS, "--append" if "append" in sqoop else "without --merge-key", text)
+        if "split-by" in sqoop:
             self._say(Weight.LEFT_OUT, "--split-by", "a table is split by columns of its key, so that no row is read twice or not at all.")
         for name in ("target-dir", "warehouse-dir"):
-            if name in told:
-                text = f"{told[name]} holds Sqoop's files, so the Delta table has a folder of its own: see 'target'."
+            if name in sqoop:
+                text = f"{sqoop[name]} holds Sqoop's files, so the Delta table has a folder of its own: see 'target'."
                 self._say(Weight.DIFFERS, written(name), text)
-        if "hive-table" in told or "hive-database" in told:
-            name = ".".join(filter(None, (told["hive-database"], told["hive-table"] or self.table)))
+        if "hive-table" in sqoop or "hive-database" in sqoop:
+            name = ".".join(filter(None, (sqoop["hive-database"], sqoop["hive-table"] or self.table)))
             self._say(
                 Weight.DIFFERS, "--hive-table", f"register it once: CREATE TABLE {name} USING delta LOCATION 'the folder of the table'."
             )
-        for name in told.names:
+        for name in sqoop.names:
             if name in LEFT_OUT:
                 self.notes.append(
                     Note(weight=Weight.DIFFERS if name in DIFFERING else Weight.LEFT_OUT, about=written(name), text=LEFT_OUT[name])
                 )
-        for name in told.unknown:
+        for name in sqoop.unknown:
             text = "Sqoop's import has no such option; nothing was done about it."
             self.notes.append(Note(weight=Weight.DIFFERS, about=name, text=text))
 
@@ -274,9 +274,9 @@ def _notes_of_url(url: JdbcUrl) -> Iterator[Note]:
             yield note(Weight.LEFT_OUT, f"{name} {text}")
 
 
-def _object_store(told: SqoopImport) -> str:
+def _object_store(sqoop: SqoopImport) -> str:
     """Returns the folder of an object store below which Sqoop wrote, "" for HDFS: a path without a scheme means that there."""
-    folder = told["warehouse-dir"] or told["target-dir"].rstrip("/").rpartition("/")[0]
+    folder = sqoop["warehouse-dir"] or sqoop["target-dir"].rstrip("/").rpartition("/")[0]
     scheme, mark, rest = folder.partition("://")
     if not mark or not rest.strip("/"):
         return ""

@@ -48,11 +48,11 @@ def stored_fields(operation: Operation, columns: Iterable[tuple[str, str]]) -> t
     """
     own, written = own_columns(operation), {name.lower() for name in operation.source.schema.names}
 
-    def said(name: str) -> str:
+    def description(name: str) -> str:
         kept = "" if name.lower() in written else "not among the columns that are read from the source; the lake keeps its values"
         return own.get(name.lower(), kept)
 
-    return tuple(Field(name=name, type=kind, description=said(name)) for name, kind in columns)
+    return tuple(Field(name=name, type=kind, description=description(name)) for name, kind in columns)
 
 
 def own_columns(operation: Operation) -> dict[str, str]:

@@ -311,13 +311,13 @@ def _notes(settings: SchemaSettings, table: TableName, changes: tuple[SchemaChan
     frozen = f"is new at the source and is not copied: schema_changes is '{settings.policy}'"
     filled_here = {name.lower() for name in settings.filled}
 
-    def told(change: SchemaChange) -> str:
+    def meaning(change: SchemaChange) -> str:
         if change.column in left_out:
             return f"column {change.column} ({change.declared}) {frozen}"
         filled = change.column.lower() in filled_here
         return change.meaning(settings.pipeline, table, declared=settings.declared, fills=settings.fills, filled=filled)
 
-    return tuple(map(told, changes))
+    return tuple(map(meaning, changes))
 
 
 def _stopped(settings: SchemaSettings, table: TableName, refused: tuple[SchemaChange, ...]) -> SchemaChangedError:

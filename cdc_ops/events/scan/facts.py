@@ -76,14 +76,14 @@ class Drift:
     Args:
         undeclared: Names that events have and the pipeline file does not declare.
         lacking: Whole rows that lack a column.
-        told: The columns that such rows have; each set once.
+        named: The columns that such rows have; each set once.
         unmapped: The names that such rows have and the table has not.
         statements: What may have changed the table.
     """
 
     undeclared: tuple[str, ...] = ()
     lacking: int = 0
-    told: tuple[tuple[str, ...], ...] = ()
+    named: tuple[tuple[str, ...], ...] = ()
     unmapped: tuple[str, ...] = ()
     statements: tuple[FoundStatement, ...] = ()
 

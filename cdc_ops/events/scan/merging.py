@@ -61,7 +61,7 @@ def _drift(parts: Sequence[Drift]) -> Drift:
     return Drift(
         undeclared=_union(parts, lambda one: one.undeclared),
         lacking=sum(one.lacking for one in parts),
-        told=_union(parts, lambda one: one.told),
+        named=_union(parts, lambda one: one.named),
         unmapped=_union(parts, lambda one: one.unmapped),
         statements=tuple(sorted({statement for one in parts for statement in one.statements}, key=repr)),
     )

@@ -202,7 +202,7 @@ class _Seen:
         self._highest: Place = ()
         self._last = self._at = self._behind_at = _NEVER
         self._undeclared: set[str] = set()
-        self._told: set[tuple[str, ...]] = set()
+        self._named: set[tuple[str, ...]] = set()
         self._unmapped: set[str] = set()
         self._statements: set[FoundStatement] = set()
         self._nulled: Counter[str] = Counter()
@@ -247,7 +247,7 @@ class _Seen:
             self._partial += 1
         elif op in WHOLE_ROW:
             self._lacking += 1
-            self._told.add(present)
+            self._named.add(present)
             self._unmapped.update(batch.unmapped[index])
 
     def _streamed(self, streamed: Sequence[tuple[Place, int]]) -> None:
@@ -303,7 +303,7 @@ class _Seen:
             drift=Drift(
                 undeclared=tuple(sorted(self._undeclared)),
                 lacking=self._lacking,
-                told=tuple(sorted(self._told)),
+                named=tuple(sorted(self._named)),
                 unmapped=tuple(sorted(self._unmapped)),
                 statements=tuple(sorted(self._statements, key=repr)),
             ),

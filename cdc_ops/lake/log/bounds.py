@@ -48,8 +48,8 @@ def uncertain_files(state: LogState, adds: Sequence[Mapping[str, Any]]) -> list[
     """
     wide = _wide_decimals(state)
 
-    def has_bounds(told: Mapping[str, str]) -> bool:
-        return any(wide & members(told.get(kind) or "{}").keys() for kind in _KINDS)
+    def has_bounds(stats: Mapping[str, str]) -> bool:
+        return any(wide & members(stats.get(kind) or "{}").keys() for kind in _KINDS)
 
     return [add for add in adds if add.get("deletionVector") and (not add.get("stats") or has_bounds(members(add["stats"])))]
 
@@ -71,15 +71,15 @@ def _corrected(path: str, wide: frozenset[str], add: Mapping[str, Any]) -> dict[
     """Returns the entry with the right bounds, None if it has them; one whose bounds are not known has none then."""
     footer = _footer(path, str(add["path"]))
     if not add.get("stats"):
-        told = {} if footer is None else {"numRecords": str(footer.num_rows), "tightBounds": "false"}
-        return {**add, "stats": object_of(told), "dataChange": False} if told else None
-    told = members(add["stats"])
-    before = [members(told.get(kind) or "{}") for kind in _KINDS]
+        stats = {} if footer is None else {"numRecords": str(footer.num_rows), "tightBounds": "false"}
+        return {**add, "stats": object_of(stats), "dataChange": False} if stats else None
+    stats = members(add["stats"])
+    before = [members(stats.get(kind) or "{}") for kind in _KINDS]
     right = {} if footer is None else _bounds_of_file(footer, wide)
     after = [_with_right(one, wide, {name: bounds[side] for name, bounds in right.items()}) for side, one in enumerate(before)]
     if after == before:
         return None
-    return {**add, "stats": object_of({**told, **dict(zip(_KINDS, map(object_of, after), strict=True))}), "dataChange": False}
+    return {**add, "stats": object_of({**stats, **dict(zip(_KINDS, map(object_of, after), strict=True))}), "dataChange": False}
 
 
 def _with_right(before: Mapping[str, str], wide: frozenset[str], right: Mapping[str, Decimal]) -> dict[str, str]:

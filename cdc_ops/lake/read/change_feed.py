@@ -68,8 +68,8 @@ def read_changes(spark: "SparkSession", table: str, feed_range: FeedRange, mode:
     columns = [name for name in feed.columns if name.lower() not in left_out]
     keys = _keys(feed_range, columns, mode, table)
     row = F.struct(*(F.col(quoted(name)) for name in columns)).alias("row")
-    told = feed.select(F.col(_VERSION).alias("version"), F.col(_TYPE).isin(*_BEFORE).alias("old"), row)
-    images = _paired(told, keys) if keys else _counted(told)
+    changes = feed.select(F.col(_VERSION).alias("version"), F.col(_TYPE).isin(*_BEFORE).alias("old"), row)
+    images = _paired(changes, keys) if keys else _counted(changes)
     key = F.struct(*(F.coalesce(F.col("before"), F.col("after"))[name].alias(name) for name in keys)) if keys else F.lit(None)
     op = F.when(F.col("before").isNull(), "i").when(F.col("after").isNull(), "d").otherwise("u")
     changed = images.where(~F.col("before").eqNullSafe(F.col("after"))).join(_times(spark, feed_range), "version")
@@ -127,20 +127,20 @@ def _keys(feed_range: FeedRange, columns: list[str], mode: ChangeMode, table: st
     return keys
 
 
-def _paired(told: "DataFrame", keys: tuple[str, ...]) -> "DataFrame":
+def _paired(changes: "DataFrame", keys: tuple[str, ...]) -> "DataFrame":
     """Puts the old and the new image of each key in a commit side by side; none is left out, even if a key has several."""
     old, row = F.col("old"), F.col("row")
-    grouped = told.groupBy("version", *(row[key].alias(f"__key_{number}") for number, key in enumerate(keys))).agg(
+    grouped = changes.groupBy("version", *(row[key].alias(f"__key_{number}") for number, key in enumerate(keys))).agg(
         F.collect_list(F.when(old, row)).alias("before"), F.collect_list(F.when(~old, row)).alias("after")
     )
     pair = F.explode(F.arrays_zip("before", "after")).alias("pair")
     return grouped.select("version", pair).select("version", "pair.before", "pair.after")
 
 
-def _counted(told: "DataFrame") -> "DataFrame":
+def _counted(changes: "DataFrame") -> "DataFrame":
     """Leaves, of rows without keys, those of which a commit has changed the number."""
     more = F.sum(F.when(F.col("old"), -1).otherwise(1))
-    counted = told.groupBy("version", "row").agg(more.alias("more")).where("more <> 0")
+    counted = changes.groupBy("version", "row").agg(more.alias("more")).where("more <> 0")
     each = counted.select("version", "row", "more", F.explode(F.sequence(F.lit(1), F.abs("more"))))
     images = (F.when(F.col("more") < 0, F.col("row")).alias("before"), F.when(F.col("more") > 0, F.col("row")).alias("after"))
     return each.select("version", *images)

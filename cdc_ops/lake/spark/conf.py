@@ -106,21 +106,21 @@ def machine_conf(cores: int | None = None) -> dict[str, str]:
     }
 
 
-def cluster_cores(told: Callable[[str], str | None]) -> int | None:
+def cluster_cores(setting_of: Callable[[str], str | None]) -> int | None:
     """Returns the cores of the cluster that a job works on, None for a job on this machine.
 
     A cluster that does not tell counts as one of 50: Spark's own 200 partitions. Adaptive plans join those that are too small.
 
     Args:
-        told: Returns the value of a setting, None if nobody has chosen one.
+        setting_of: Returns the value of a setting, None if nobody has chosen one.
     """
-    master = told("spark.master") or "local"
+    master = setting_of("spark.master") or "local"
     if master.startswith("local") and not master.startswith("local-cluster"):
         return None
-    if limit := _number(told("spark.cores.max")):
+    if limit := _number(setting_of("spark.cores.max")):
         return limit
-    executors = _number(told("spark.dynamicAllocation.maxExecutors")) or _number(told("spark.executor.instances"))
-    return executors * (_number(told("spark.executor.cores")) or 1) if executors else _UNKNOWN_CORES
+    executors = _number(setting_of("spark.dynamicAllocation.maxExecutors")) or _number(setting_of("spark.executor.instances"))
+    return executors * (_number(setting_of("spark.executor.cores")) or 1) if executors else _UNKNOWN_CORES
 
 
 def _number(text: str | None) -> int:

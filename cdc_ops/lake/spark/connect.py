@@ -189,10 +189,10 @@ def is_loss(error: BaseException) -> bool:
     Cleaning up after such an error fails too, with an error that says nothing of it: those before it count as well.
     """
     before = error.__cause__ or error.__context__
-    return _tells_loss(error) or (before is not None and is_loss(before))
+    return _is_loss(error) or (before is not None and is_loss(before))
 
 
-def _tells_loss(error: BaseException) -> bool:
+def _is_loss(error: BaseException) -> bool:
     if not type(error).__module__.startswith(("pyspark.errors", "grpc")):
         return False
     code = error.getGrpcStatusCode() if hasattr(error, "getGrpcStatusCode") else None

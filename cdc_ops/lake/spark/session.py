@@ -61,7 +61,7 @@ def close_session(spark: SparkSession) -> None:
 
 def _chosen_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
     """Returns all settings but those of jars: what is needed, over what somebody has chosen, over what is usual."""
-    told = _told(extra_conf)
+    told = _chosen_settings(extra_conf)
     usual, stores = {**usual_conf(), **machine_conf(cluster_cores(told))}, dict[str, str]()
     if _is_submitted():  # what is set here goes over what spark-submit was given
         given = {name: value for name in (*usual, EXTENSIONS) if (value := told(name))}
@@ -71,7 +71,7 @@ def _chosen_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
     return {**chosen, **needed_conf(chosen.get(EXTENSIONS, ""))}
 
 
-def _told(extra_conf: Mapping[str, str]) -> Callable[[str], str | None]:
+def _chosen_settings(extra_conf: Mapping[str, str]) -> Callable[[str], str | None]:
     """Returns what gives the value of a setting that somebody has chosen: spark-submit, the pipeline file, or `spark-defaults.conf`."""
     if _is_submitted():
         from pyspark import SparkContext

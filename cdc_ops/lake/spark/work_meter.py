@@ -36,12 +36,12 @@ class Work:
 
 
 @contextmanager
-def metered(spark: SparkSession, told: Callable[[Work], None], every: float = EVERY) -> Iterator[None]:
+def metered(spark: SparkSession, report: Callable[[Work], None], every: float = EVERY) -> Iterator[None]:
     """Tells every second what Spark has done of the jobs that this thread starts in the block.
 
     Args:
         spark: The session.
-        told: Receives what was seen; called in a thread of its own.
+        report: Receives what was seen; called in a thread of its own.
         every: Seconds between two looks.
     """
     context = getattr(spark, "_sc", None)
@@ -50,25 +50,25 @@ def metered(spark: SparkSession, told: Callable[[Work], None], every: float = EV
         return
     group, ended = f"cdc-ops-{uuid.uuid4().hex[:12]}", threading.Event()
     context.setLocalProperty("spark.jobGroup.id", group)
-    looking = threading.Thread(target=_look, args=(context, group, told, ended, every), name=f"meter-{group}", daemon=True)
+    looking = threading.Thread(target=_look, args=(context, group, report, ended, every), name=f"meter-{group}", daemon=True)
     looking.start()
     try:
         yield
     finally:
         ended.set()
         looking.join(timeout=5)  # a JVM that hangs must not keep what waits for its end
-        with suppress(Exception):  # the JVM may have died, which the work itself has told
+        with suppress(Exception):  # the JVM may have died, which the work itself has report
             context.setLocalProperty("spark.jobGroup.id", None)
 
 
-def _look(context: Any, group: str, told: Callable[[Work], None], ended: threading.Event, every: float) -> None:
-    with suppress(Exception):  # a JVM that ends meanwhile; whatever it is, nothing depends on what is told here
+def _look(context: Any, group: str, report: Callable[[Work], None], ended: threading.Event, every: float) -> None:
+    with suppress(Exception):  # a JVM that ends meanwhile; whatever it is, nothing depends on what is report here
         tracker, store = context._jsc.statusTracker(), context._jsc.sc().statusStore()
         over: dict[int, _Stage] = {}
         while not ended.wait(every):
             work = _work(tracker, store, group, over)
             if work is not None and not ended.is_set():
-                told(work)
+                report(work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

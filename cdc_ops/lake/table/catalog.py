@@ -88,7 +88,7 @@ def register(spark: SparkSession, entry: CatalogEntry, *, version: int | None = 
                 if not _is_there(session, entry):
                     raise _unavailable(entry, "Spark does not find the table after CREATE TABLE.")
             elif changed and _catalog(session, entry) == SESSION_CATALOG:
-                _tell_columns(session, entry, f"{'.'.join(entry.name)} {print_now}")
+                _publish_columns(session, entry, f"{'.'.join(entry.name)} {print_now}")
         except PySparkException as error:
             raise _unavailable(entry, error) from error
     return CatalogResult(registered=print_now)
@@ -102,7 +102,7 @@ def _create(spark: SparkSession, entry: CatalogEntry) -> None:
     spark.sql(create)
 
 
-def _tell_columns(spark: SparkSession, entry: CatalogEntry, value: str) -> None:
+def _publish_columns(spark: SparkSession, entry: CatalogEntry, value: str) -> None:
     """Makes Delta tell the metastore of the columns, and waits until it has: Delta does so in the background, and a job may end first.
 
     Raises:

@@ -49,7 +49,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class NotifiedAlert:
     """What a receiver was told.
 
     Args:
@@ -76,7 +76,7 @@ class AlertReader(ABC):
         """Returns the findings of a pipeline, by table and kind."""
 
     @abstractmethod
-    def told(self, pipeline: str) -> tuple[Told, ...]:
+    def notified_alerts(self, pipeline: str) -> tuple[NotifiedAlert, ...]:
         """Returns what the receivers of a pipeline have been told and not yet been told to be over."""
 
 
@@ -92,11 +92,11 @@ class AlertStore(AlertReader):
         """Forgets the findings of a kind about a table, or about the pipeline as a whole; only those of a detail, if one is given."""
 
     @abstractmethod
-    def put_told(self, told: Iterable[Told]) -> None:
+    def put_notified(self, notified: Iterable[NotifiedAlert]) -> None:
         """Writes what a receiver was told, or replaces what it was told of the same subject, all in one transaction."""
 
     @abstractmethod
-    def forget_told(self, told: Iterable[Told]) -> None:
+    def forget_notified(self, notified: Iterable[NotifiedAlert]) -> None:
         """Forgets what a receiver was told, all in one transaction."""
 
 

@@ -77,7 +77,7 @@ class AlteredTable:
             truncates: Positions of the TRUNCATEs among the events.
             lowest: The smallest position among them; () if there is none.
         """
-        lacking = [set(names) for one in drifts for names in one.told]
+        lacking = [set(names) for one in drifts for names in one.named]
         return ColumnDrift(
             lacking=tuple(column.name for column in self.schema.columns if any(column.name not in names for names in lacking)),
             rows=sum(one.lacking for one in drifts),

@@ -204,13 +204,13 @@ def land_buckets(batches: Iterator[pa.RecordBatch], task: FoldTask) -> Iterator[
     """Folds the buckets of a partition; rows in have one text, a `Bucket` as JSON, rows out a `LandedBucket`."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
-            yield _told(land_bucket(task, json_codec.loads(Bucket, text)))
+            yield _as_answer(land_bucket(task, json_codec.loads(Bucket, text)))
 
 
 def land_partition(batches: Iterator[pa.RecordBatch], task: FoldTask) -> Iterator[pa.RecordBatch]:
     """Folds the changes of a partition, which has all rows of its keys; rows out have one text, a `LandedBucket` as JSON."""
     if found := list(batches):
-        yield _told(land_changes(task, pa.Table.from_batches(found)))
+        yield _as_answer(land_changes(task, pa.Table.from_batches(found)))
 
 
 def land_bucket(task: FoldTask, bucket: Bucket) -> LandedBucket:
@@ -240,7 +240,7 @@ def _as_feed(changes: pa.Table) -> pa.Table:
     return changes.append_column("kind", change).append_column("previous_key", pa.nulls(count, changes.schema.field("key").type))
 
 
-def _told(bucket: LandedBucket) -> pa.RecordBatch:
+def _as_answer(bucket: LandedBucket) -> pa.RecordBatch:
     return pa.record_batch({"landed": pa.array([json_codec.dumps(bucket)], pa.string())})
 
 

@@ -90,7 +90,7 @@ class Meter:
     def __post_init__(self) -> None:
         self._begun = self._kept = self.clock()
 
-    def tell(self, *, rows: int, tasks_done: int, tasks: int, stages_done: int) -> None:
+    def log_progress(self, *, rows: int, tasks_done: int, tasks: int, stages_done: int) -> None:
         """Logs how far it is.
 
         Args:

@@ -20,7 +20,7 @@ from cdc_ops.steps.discovery import discover_all
 from cdc_ops.steps.maintain import due_maintenance, lease_maintenance
 from cdc_ops.steps.plan import TablePlan, build_job
 from cdc_ops.steps.reporting.pipeline_file import note_pipeline_file
-from cdc_ops.steps.reporting.told_before import warned_before
+from cdc_ops.steps.reporting.warned_before import warned_before
 from cdc_ops.steps.runs.idle_search import SettledIdle, find_idle
 from cdc_ops.steps.runs.run_price import check_run_cost
 from cdc_ops.steps.runs.stopped_run import settle_stopped
@@ -114,7 +114,7 @@ class _Run:
     def take(self, idle: Iterable[SettledIdle]) -> None:
         """Takes over the tables without news, which are settled already."""
         for item in idle:
-            self._told(item.plan, item.warned_before)
+            self._add_warnings(item.plan, item.warned_before)
             self.runs[item.run.table] = item.run
             self.warnings += [f"{item.run.table}: {text}" for text in item.run.notices]
 
@@ -173,9 +173,11 @@ class _Run:
         self.failures += [TableFailure(config=config, error=error) for config in configs if config.table not in known]
 
     def _warn(self, plan: TablePlan) -> None:
-        self._told(plan, warned_before(self.context.store, plan.config.pipeline, plan.table, self.request.run_id) if plan.warnings else ())
+        self._add_warnings(
+            plan, warned_before(self.context.store, plan.config.pipeline, plan.table, self.request.run_id) if plan.warnings else ()
+        )
 
-    def _told(self, plan: TablePlan, before: tuple[str, ...]) -> None:
+    def _add_warnings(self, plan: TablePlan, before: tuple[str, ...]) -> None:
         for text in plan.warnings:
             (self.unchanged if text in before else self.warnings).append(f"{plan.table}: {text}")
 

@@ -23,7 +23,7 @@ from cdc_ops.state.table_run import AssetEvents, RunMessages, RunResult, RunTimi
 from cdc_ops.steps.commit import commit_table
 from cdc_ops.steps.context import Context
 from cdc_ops.steps.plan import KIND_OF_RUN, TablePlan, freeze_table
-from cdc_ops.steps.reporting.told_before import still_told
+from cdc_ops.steps.reporting.warned_before import still_told
 
 logger = logging.getLogger("cdc_ops.plan")
 

@@ -104,7 +104,7 @@ def find_absence(context: Context, source: Source, request: RunRequest, config: 
 def _absence(pipeline: Pipeline, config: TableConfig, state: TableState, ledger: StateReader, *, named: bool) -> Absence:
     told = state.missing_since is not None
     since = state.missing_since or ledger.now()
-    text = _told(pipeline, config, state, since)
+    text = _text_of_missing(pipeline, config, state, since)
     policy = config.settings.apply.dropped_tables
     error = _failure(config, text) if policy is DroppedTables.FAIL or named else None
     alert = text if policy is DroppedTables.ALERT and not told and error is None else ""
@@ -122,7 +122,7 @@ def returned_warnings(state: TableState) -> tuple[str, ...]:
     )
 
 
-def _told(pipeline: Pipeline, config: TableConfig, state: TableState, since: datetime) -> str:
+def _text_of_missing(pipeline: Pipeline, config: TableConfig, state: TableState, since: datetime) -> str:
     if pipeline.source.is_declared:
         gone = "no longer declared in 'tables' of the source"
     else:

@@ -12,7 +12,7 @@ from cdc_ops.core.schema.tables import TableName
 from cdc_ops.state.db import table_rows
 from cdc_ops.state.db.database import Database
 from cdc_ops.state.db.schema import findings, notified_alerts
-from cdc_ops.state.notices.alerts import AlertReader, AlertStore, Finding, Subject, Told, findings_of
+from cdc_ops.state.notices.alerts import AlertReader, AlertStore, Finding, NotifiedAlert, Subject, findings_of
 from cdc_ops.state.table_run import TableRun
 
 T = TypeVar("T")
@@ -34,11 +34,11 @@ class SqlAlertReader(AlertReader):
         query = select(findings.c.body).where(findings.c.pipeline == pipeline).order_by(*order)
         return self._read(lambda connection: tuple(json_codec.loads(Finding, text) for text in connection.scalars(query)), ())
 
-    def told(self: "_Reading", pipeline: str) -> tuple[Told, ...]:
+    def notified_alerts(self: "_Reading", pipeline: str) -> tuple[NotifiedAlert, ...]:
         """See `AlertReader`."""
         order = (notified_alerts.c[name] for name in ("table_schema", "table_name", "kind", "detail", "receiver"))
         query = select(notified_alerts.c.body).where(notified_alerts.c.pipeline == pipeline).order_by(*order)
-        return self._read(lambda connection: tuple(json_codec.loads(Told, text) for text in connection.scalars(query)), ())
+        return self._read(lambda connection: tuple(json_codec.loads(NotifiedAlert, text) for text in connection.scalars(query)), ())
 
 
 class SqlAlertStore(SqlAlertReader, AlertStore):
@@ -58,14 +58,14 @@ class SqlAlertStore(SqlAlertReader, AlertStore):
         with self._database.write() as connection:
             connection.execute(delete(findings).where(mine))
 
-    def put_told(self: "_Reading", told: Iterable[Told]) -> None:
+    def put_notified(self: "_Reading", told: Iterable[NotifiedAlert]) -> None:
         """See `AlertStore`."""
         with self._database.write() as connection:
             for one in told:
                 values = _key(one.subject) | {"receiver": one.receiver, "body": json_codec.dumps(one)}
                 table_rows.upsert(connection, notified_alerts, values)
 
-    def forget_told(self: "_Reading", told: Iterable[Told]) -> None:
+    def forget_notified(self: "_Reading", told: Iterable[NotifiedAlert]) -> None:
         """See `AlertStore`."""
         with self._database.write() as connection:
             for one in told:

@@ -1,6 +1,6 @@
-"""Tells the receivers of a pipeline what they have not been told, and writes down what they were told.
+"""Notifies the receivers of a pipeline of what is new to them, and writes down what they were notified of.
 
-It is written down after a receiver has taken the message: whoever dies in between tells it again. So do two that look at the same time.
+It is written down after a receiver has taken the message: whoever dies in between sends it again. So do two that look at the same time.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -19,30 +19,30 @@ from cdc_ops.core.pipeline.receivers import AlertKind, Receiver
 from cdc_ops.core.schema.tables import TableName
 from cdc_ops.errors import CdcError, ConfigError, NotDeliveredError
 from cdc_ops.state.base import StateStore
-from cdc_ops.state.notices.alerts import Finding, Subject, Told
+from cdc_ops.state.notices.alerts import Finding, NotifiedAlert, Subject
 
 FindChannel = Callable[[Receiver], Channel | None]
 """Returns how to reach a receiver; None if this process cannot. Raises ConfigError if its connection is missing or wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
-    """What became of telling the receivers of a pipeline.
+class Delivery:
+    """What became of notifying the receivers of a pipeline.
 
     Args:
         conditions: What is wrong, or new.
-        told: Receivers with the messages that they have taken.
+        notified: Receivers with the messages that they have taken.
         left_out: Receivers that this process cannot reach, and that have something to be told.
         errors: Why others were not told, or not at all of their addresses.
     """
 
     conditions: tuple[Condition, ...]
-    told: tuple[tuple[str, Message], ...] = ()
+    notified: tuple[tuple[str, Message], ...] = ()
     left_out: tuple[str, ...] = ()
     errors: tuple[CdcError, ...] = ()
 
 
-def tell(pipeline: Pipeline, store: StateStore, find_channel: FindChannel, host: Host | None = None) -> Telling:
+def notify_receivers(pipeline: Pipeline, store: StateStore, find_channel: FindChannel, host: Host | None = None) -> Delivery:
     """Tells each receiver what is new to it; one that cannot be told does not keep the others from it.
 
     Args:
@@ -55,16 +55,18 @@ def tell(pipeline: Pipeline, store: StateStore, find_channel: FindChannel, host:
         LedgerUnavailableError: the ledger does not answer.
     """
     _note_first_look(pipeline, store)
-    verdict, known = judge(store, pipeline, host or Host()), store.told(pipeline.name)
+    verdict, known = judge(store, pipeline, host or Host()), store.notified_alerts(pipeline.name)
     names = {receiver.name for receiver in pipeline.notify}
     if orphans := tuple(one for one in known if one.receiver not in names or _has_left(one.subject, verdict.tables)):
-        store.forget_told(orphans)
+        store.forget_notified(orphans)
         known = tuple(one for one in known if one not in orphans)
-    return _tell_each(pipeline.name, pipeline.notify, verdict, known, store, find_channel)
+    return _notify_each(pipeline.name, pipeline.notify, verdict, known, store, find_channel)
 
 
-def tell_broken(pipeline: str, receivers: Sequence[Receiver], error: ConfigError, store: StateStore, find_channel: FindChannel) -> Telling:
-    """Tells what is wrong with a pipeline file that cannot be used; once it is right, `tell` says that this is over.
+def notify_of_broken_file(
+    pipeline: str, receivers: Sequence[Receiver], error: ConfigError, store: StateStore, find_channel: FindChannel
+) -> Delivery:
+    """Tells what is wrong with a pipeline file that cannot be used; once it is right, `notify_receivers` says that this is over.
 
     Args:
         pipeline: Its name, as far as it can be made out.
@@ -76,21 +78,26 @@ def tell_broken(pipeline: str, receivers: Sequence[Receiver], error: ConfigError
     Raises:
         LedgerUnavailableError: the ledger does not answer.
     """
-    known = tuple(one for one in store.told(pipeline) if one.subject.kind is AlertKind.PIPELINE_FILE)
-    return _tell_each(pipeline, receivers, Verdict(conditions=(words.broken_file(pipeline, error),)), known, store, find_channel)
+    known = tuple(one for one in store.notified_alerts(pipeline) if one.subject.kind is AlertKind.PIPELINE_FILE)
+    return _notify_each(pipeline, receivers, Verdict(conditions=(words.broken_file(pipeline, error),)), known, store, find_channel)
 
 
-def _tell_each(
-    pipeline: str, receivers: Sequence[Receiver], verdict: Verdict, known: Sequence[Told], store: StateStore, find_channel: FindChannel
-) -> Telling:
+def _notify_each(
+    pipeline: str,
+    receivers: Sequence[Receiver],
+    verdict: Verdict,
+    known: Sequence[NotifiedAlert],
+    store: StateStore,
+    find_channel: FindChannel,
+) -> Delivery:
     """Tells each receiver what is new to it, of what was told to it before."""
-    told: list[tuple[str, Message]] = []
+    notified: list[tuple[str, Message]] = []
     left_out, errors = list[str](), list[CdcError]()
     for receiver in receivers:
         mine = tuple(one for one in known if one.receiver == receiver.name)
         news = due(receiver, verdict.conditions, mine, store.now(), verdict.undecided)
         if news.forgotten:
-            store.forget_told(news.forgotten)
+            store.forget_notified(news.forgotten)
         if not (messages := messages_of(pipeline, news, _answers(store, news.over))):
             continue
         try:
@@ -101,15 +108,15 @@ def _tell_each(
                 refused = channel(message)
                 _remember(store, receiver, message, mine)
                 errors += [refused] if refused else []
-                told.append((receiver.name, message))
+                notified.append((receiver.name, message))
         except CdcError as error:
             errors.append(error)
         except Exception as error:  # whatever a receiver's connection or server brings up, the others are told
             errors.append(_unforeseen(receiver, error))
-    return Telling(conditions=verdict.conditions, told=tuple(told), left_out=tuple(left_out), errors=tuple(errors))
+    return Delivery(conditions=verdict.conditions, notified=tuple(notified), left_out=tuple(left_out), errors=tuple(errors))
 
 
-def _answers(store: StateStore, over: Sequence[Told]) -> dict[Subject, str]:
+def _answers(store: StateStore, over: Sequence[NotifiedAlert]) -> dict[Subject, str]:
     """Returns how the questions have ended that are over."""
     asked = [one for one in over if one.subject.kind is AlertKind.APPROVAL]
     runs = {(one.subject.pipeline, one.subject.table, one.run_id) for one in asked}
@@ -143,13 +150,13 @@ def _unforeseen(receiver: Receiver, error: Exception) -> NotDeliveredError:
     )
 
 
-def _remember(store: StateStore, receiver: Receiver, message: Message, before: tuple[Told, ...]) -> None:
+def _remember(store: StateStore, receiver: Receiver, message: Message, before: tuple[NotifiedAlert, ...]) -> None:
     if message.change is Change.OVER:
-        store.forget_told(message.over)
+        store.forget_notified(message.over)
         return
     now, first = store.now(), {one.subject: one.first_at for one in before}
-    store.put_told(
-        Told(
+    store.put_notified(
+        NotifiedAlert(
             receiver=receiver.name,
             subject=one.subject,
             what=one.what.partition("\n")[0],
