@@ -25,6 +25,7 @@ from cdc_ops.lake.history.read import truncates
 from cdc_ops.lake.history.rows import Kept, column_types, event_rows, identity_of, place_of
 from cdc_ops.steps.history import folded_history
 from cdc_ops.steps.history.folded_history import fold_rows
+from cdc_ops.steps.stage import executors
 from cdc_ops.testing.folding import Batch, Change, Outcome, fold
 from tests.histories import COLUMNS, history_of
 from tests.lake_case import schema
@@ -145,7 +146,7 @@ def test_this_process_folds_what_executors_without_cdc_ops_cannot(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(folded_history, "stored_bytes", lambda _: 3 * folded_history._HERE)
-    monkeypatch.setattr(folded_history, "why_not", lambda _: "of Spark's executors: No module named 'cdc_ops'")
+    monkeypatch.setattr(executors, "why_not", lambda _: "of Spark's executors: No module named 'cdc_ops'")
     history = history_of(Random(7), longest=100)
     assert folded_in_spark(rows_of(spark, history)) == fold(history)
     said = (

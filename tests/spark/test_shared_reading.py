@@ -27,6 +27,7 @@ from cdc_ops.events.scan.scan import scan_file
 from cdc_ops.steps.log import land_folds, scanned_files
 from cdc_ops.steps.log.land_events import feed_folder, land_events
 from cdc_ops.steps.log.shared_scan import SharedScans
+from cdc_ops.steps.stage import executors
 from tests.events.scanned import DEBEZIUM, event
 from tests.operations import with_fields
 from tests.state_values import make_operation
@@ -232,8 +233,7 @@ def test_executors_that_cannot_read_leave_all_to_this_process_and_the_run_says_s
     nobody = SharedScans(spark, (), "app")
     expected = landed(spark, operation, nobody)
     by_tasks(monkeypatch)
-    for module in (scanned_files, land_folds):
-        monkeypatch.setattr(module, "why_not", lambda _: "of Spark's executors: no module named msgspec")
+    monkeypatch.setattr(executors, "why_not", lambda _: "of Spark's executors: no module named msgspec")
     assert landed(spark, operation, nobody, alone=True) == expected
     assert caplog.messages == [
         f"{tmp_path}/archive: this process reads all files, because Spark's executors cannot: of Spark's executors: no module named msgspec"

@@ -9,7 +9,6 @@ A task has the rows of its keys in memory. There are so many tasks that each has
 some hundreds in memory. All rows of one key are in one task: a key with millions of events needs that much there.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,9 +29,7 @@ from cdc_ops.events.fold.rules import OLD_SIDE, WHOLE, FoldRules
 from cdc_ops.lake.history.read import truncates
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.spark.expressions import leave_out, stored_value
-from cdc_ops.steps.stage.executors import why_not
-
-logger = logging.getLogger("cdc_ops.archive")
+from cdc_ops.steps.stage import executors
 
 _HERE: Final = 4 * 2**20
 """Histories of so many bytes are folded in this process."""
@@ -61,15 +58,11 @@ def fold_rows(
     spark, size = rows.sparkSession, sum(map(stored_bytes, tables))
     feed = _feed(rows, rules, leaving_out)
     kinds = _columns(feed, rules)
-    if size <= _HERE:
-        missing = ""
-    elif not (missing := why_not(spark)):
+    if executors.do_the_work(spark, size, least=_HERE, instead=f"{tables[0]}: this process folds the event history"):
         if rules.deletes and not rules.versions:
             rules = replace(rules, barrier=max(truncates(rows) if emptied is None else emptied, default=None))
         buckets = max(min(_SIDE_BY_SIDE, size // _HERE), min(_MOST_BUCKETS, -(-size // _BUCKET_BYTES)))
         return _by_key(feed, buckets).mapInArrow(partial(fold_partition, rules=rules), kinds)
-    if missing:
-        logger.warning("%s: this process folds the event history, because Spark's executors cannot: %s", tables[0], missing)
     found = feed.toArrow()
     return spark.createDataFrame(fold_history(found, replace(rules, barrier=last_truncate(found))), kinds)
 

@@ -30,7 +30,7 @@ from cdc_ops.lake.spark.session import pinned
 from cdc_ops.lake.staging.landing import declare_landed, landing_folder
 from cdc_ops.lake.staging.shared_folder import check_written
 from cdc_ops.steps.log.scanned_files import ScannedTable, spread
-from cdc_ops.steps.stage.executors import why_not
+from cdc_ops.steps.stage import executors
 
 _HERE: Final = 4 * 2**20
 """Changes of so many bytes are folded in this process."""
@@ -158,7 +158,7 @@ def _landed(spark: SparkSession, operation: Operation, landing: Landing, task: F
         return ()
     if operation.apply.delete_where and operation.apply.stored_as.ignores_deletes:
         rows = _without_deleted(spark, landing.scanned, parts, operation.apply.delete_where)
-        if why_not(spark):
+        if executors.why_not(spark):
             return [land_changes(task, rows.toArrow())]
         return _answers(rows.mapInArrow(partial(land_partition, task=task), "landed string"))
     return fold_buckets(spark, task, parts)
@@ -173,7 +173,7 @@ def fold_buckets(spark: SparkSession, task: FoldTask, parts: Sequence[Part]) -> 
         parts: The files with the changes.
     """
     buckets = _buckets(parts)
-    if sum(part.size for part in parts) <= _HERE or why_not(spark):
+    if not executors.do_the_work(spark, sum(part.size for part in parts), least=_HERE):
         return [land_bucket(task, bucket) for bucket in buckets]
     texts = [(json_codec.dumps(bucket),) for bucket in buckets]
     return _answers(spread(spark, texts, "bucket", len(texts)).mapInArrow(partial(land_buckets, task=task), "landed string"))

@@ -43,7 +43,7 @@ from cdc_ops.lake.staging.shared_folder import check_written, has_remote_executo
 from cdc_ops.steps.log.event_files import file_tasks
 from cdc_ops.steps.log.large_files import split
 from cdc_ops.steps.log.unknown_tables import keeps_raw, watches
-from cdc_ops.steps.stage.executors import why_not
+from cdc_ops.steps.stage import executors
 
 logger = logging.getLogger("cdc_ops.archive")
 
@@ -187,9 +187,7 @@ def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[
     size = sum(one.size * (_PACKED if is_compressed(one.path) else 1) for one in files)
     if will_compile(tasks[0], files) and not has_remote_executors(spark):
         logger.info(FIRST_TIME)
-    if size > _HERE and (missing := why_not(spark)):
-        logger.warning(f"{tasks[0].archive.url}: this process reads all files, because Spark's executors cannot: {missing}")
-    elif size > _HERE:
+    if executors.do_the_work(spark, size, least=_HERE, instead=f"{tasks[0].archive.url}: this process reads all files"):
         return _scanned_by_tasks(spark, tasks, files, size)
     return list(chain.from_iterable(scan_file(tasks, one) for one in files))
 

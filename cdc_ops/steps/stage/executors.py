@@ -1,5 +1,6 @@
 """Whether Spark's executors can read and fold change events: their Python has the same cdc-ops, and what it needs. Runs in Spark."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -12,11 +13,31 @@ from cdc_ops.lake.spark.error_text import failure_of_task
 from cdc_ops.lake.spark.session import sibling_session
 from cdc_ops.lake.staging.shared_folder import has_remote_executors
 
+logger = logging.getLogger("cdc_ops.archive")
+
 _TASKS: Final = 8
 """With more tasks than executors, each of a small cluster is asked; what one of a large cluster lacks, its scan tells."""
 
 _found: Final[dict[str, str]] = {}
 _one_asks: Final = threading.Lock()
+
+
+def do_the_work(spark: SparkSession, size: int, *, least: int, instead: str = "") -> bool:
+    """Returns whether tasks of Spark read and fold so many bytes of events, and not this process.
+
+    Args:
+        spark: The session.
+        size: Bytes of the work.
+        least: Up to so many bytes this process is done before a job of Spark would have begun.
+        instead: What this process does in their place, for the warning that executors cannot; "" = the run has said it before.
+    """
+    if size <= least:
+        return False
+    if not (missing := why_not(spark)):
+        return True
+    if instead:
+        logger.warning(f"{instead}, because Spark's executors cannot: {missing}")
+    return False
 
 
 def why_not(spark: SparkSession) -> str:
