@@ -253,10 +253,11 @@ class _RowByRow(TableReader):
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("with_before", [True, False])
-def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool) -> None:
+@pytest.mark.parametrize("lines", [240, pytest.param(1600, marks=pytest.mark.long)])
+def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool, lines: int) -> None:
     chosen = CASES[case]
     form = open_format(chosen.format)
-    records = [Record(line, "f", number, 0, number) for number, line in enumerate(chosen.records(11).lines(800))]
+    records = [Record(line, "f", number, 0, number) for number, line in enumerate(chosen.records(11).lines(lines))]
     rows = [(record, envelope) for record in records for envelope in envelopes_of(form, record)]
     together = TableReader(form, chosen.table, ("id", "code"), before=with_before)
     alone = _RowByRow(_OneByOne(form), chosen.table, ("id", "code"), before=with_before)
@@ -270,11 +271,14 @@ def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool
             assert repr(getattr(batch, name)) == repr(getattr(other, name)), name
         assert (batch.before.has, batch.after.has) == (other.before.has, other.after.has)
         assert repr(_numbered(batch.feed())) == repr(_numbered(other.feed()))
-    assert min(seen["change"], seen["else"]) > 50
+    assert min(seen["change"], seen["else"]) > lines // 16
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_file_shows_does_not_depend_on_the_size_of_batches(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lines", [240, pytest.param(1600, marks=pytest.mark.long)])
+def test_what_a_file_shows_does_not_depend_on_the_size_of_batches(
+    case: str, lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = CASES[case]
     form = open_format(chosen.format)
     changes, feed = tmp_path / "changes", tmp_path / "feed"
@@ -288,7 +292,7 @@ def test_what_a_file_shows_does_not_depend_on_the_size_of_batches(case: str, tmp
         changes=str(changes),
         feed=str(feed),
     )
-    records = [Record(line, "f", number, 0, number) for number, line in enumerate(chosen.records(5).lines(600))]
+    records = [Record(line, "f", number, 0, number) for number, line in enumerate(chosen.records(5).lines(lines))]
     every = [one.position for record in records for one in envelopes_of(form, record)]
     places = sorted(tuple(part for part in place if part is not None) for place in every if place and None not in place)
     found = []
@@ -299,7 +303,7 @@ def test_what_a_file_shows_does_not_depend_on_the_size_of_batches(case: str, tmp
         for record in records:
             spread.add(record)
         found.append(without_parts(table.finish()))
-    assert found[0].order.behind > 50
+    assert found[0].order.behind > lines // 12
     assert found[0] == found[1] == found[2]
 
 

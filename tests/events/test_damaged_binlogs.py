@@ -13,7 +13,6 @@ from tests.binlog_files import UTF8MB4, BinlogWriter
 from tests.events.both_decoders import BothDecoders
 from tests.fast_binlogs import with_changed_bytes
 
-FILES = 250
 COLUMNS = {
     "id": ("bigint unsigned", "bigint"),
     "name": ("varchar(20)", "string"),
@@ -74,12 +73,13 @@ def damaged_file(chance: random.Random) -> bytes:
     return with_changed_bytes(bytes(writer.rotate()), chance.choice(offsets), chance)
 
 
+@pytest.mark.parametrize("files", [80, pytest.param(1000, marks=pytest.mark.long)])
 def test_a_row_of_damaged_bytes_is_read_by_kernels_as_the_reference_decoder_reads_it_or_left_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "archive").mkdir()
     seen = Counter[str]()
-    for seed in range(FILES):
+    for seed in range(files):
         (tmp_path / "archive" / "binlog.000001").write_bytes(damaged_file(random.Random(seed)))
         both = BothDecoders(tmp_path, monkeypatch)
         mixed, exact = both.read("binlog.000001", SCHEMA, ("id",))
@@ -87,5 +87,5 @@ def test_a_row_of_damaged_bytes_is_read_by_kernels_as_the_reference_decoder_read
         seen["refused" if mixed.failure else "too large" if mixed.too_large else "bad" if mixed.facts.bad else "read"] += 1
         seen["by kernels"] += both.by_kernels
         seen["events"] += mixed.facts.events
-    assert min(seen["bad"], seen["read"]) > FILES // 8, seen
-    assert FILES < seen["by kernels"] < seen["events"] - FILES, seen
+    assert min(seen["bad"], seen["read"]) > files // 8, seen
+    assert files < seen["by kernels"] < seen["events"] - files, seen
