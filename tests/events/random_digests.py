@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,8 +30,10 @@ from tests.events.random_formats import CASES
 
 FILE: Final = Path(__file__).resolve().parents[1] / "golden" / "random_records.json"
 SEED: Final = 20260101
-COUNT: Final = 3000
-GOLDEN_COUNT: Final = 1000
+COUNTS: Final = (600, 3000)
+GOLDEN_COUNTS: Final = (250, 1000)
+"""How many records are looked at: the first ones by `make test`, all of them by `make test-long`."""
+
 Row = dict[str, Any]
 
 
@@ -65,17 +68,17 @@ class Given:
         return found
 
 
-def random_records(name: str) -> Given:
-    """Random records of one of `CASES`."""
+def random_records(name: str, count: int) -> Given:
+    """So many random records of one of `CASES`."""
     case = CASES[name]
-    records = [Record(line, "f", number, 0, 1000 + number) for number, line in enumerate(case.records(SEED).lines(COUNT))]
+    records = [Record(line, "f", number, 0, 1000 + number) for number, line in enumerate(case.records(SEED).lines(count))]
     return Given(case.format, case.table, case.table.primary_key, records)
 
 
-def golden_records(name: str, root: Path) -> Given:
-    """Golden records of a format, changed at random."""
+def golden_records(name: str, root: Path, count: int) -> Given:
+    """So many golden records of a format, changed at random."""
     golden = golden_folder(name)
-    return Given(golden.options, golden.schema, golden.keys, changed_records(golden, root, SEED, GOLDEN_COUNT))
+    return Given(golden.options, golden.schema, golden.keys, changed_records(golden, root, SEED, count))
 
 
 def told(rows: Sequence[Row]) -> dict[str, Any]:
@@ -85,7 +88,7 @@ def told(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def expected() -> dict[str, Any]:
-    """What was kept, by the name of the records."""
+    """What was kept, by the name of the records and how many there are."""
     found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
     return found
 
@@ -101,13 +104,13 @@ def _in_numbers(kind: pa.DataType) -> pa.DataType:
 
 def _all() -> dict[str, Any]:
     found = {}
-    for name in CASES:
-        given = random_records(name)
-        found[name] = told(given.rows(given.of_the_table()))
-    for name in FORMAT_SPECS:
+    for name, count in product(CASES, COUNTS):
+        given = random_records(name, count)
+        found[f"{name}: {count}"] = told(given.rows(given.of_the_table()))
+    for name, count in product(FORMAT_SPECS, GOLDEN_COUNTS):
         with tempfile.TemporaryDirectory() as root:
-            given = golden_records(name, Path(root))
-            found[f"golden: {name}"] = told(given.rows(given.of_the_table()))
+            given = golden_records(name, Path(root), count)
+            found[f"golden: {name}: {count}"] = told(given.rows(given.of_the_table()))
     return found
 
 
