@@ -127,7 +127,7 @@ def _over(pipeline: str, kind: AlertKind, group: tuple[NotifiedAlert, ...], ends
 def _sentences(end: str, one: NotifiedAlert) -> Iterator[str]:
     if end:
         yield end
-    yield f"{'NotifiedAlert' if end else 'told'} first at {minute_text(one.first_at)}. It was: {_short(one.what)}"
+    yield f"{'Told' if end else 'told'} first at {minute_text(one.first_at)}. It was: {_short(one.what)}"
 
 
 def _filled(head: str, subjects: list[Subject]) -> str:

@@ -346,7 +346,7 @@ def test_a_question_that_nobody_can_answer_any_more_is_none(store: SqlStateStore
     [
         (ApprovalStatus.GRANTED, "ann", "shop.orders: It was granted by ann at 20"),
         (ApprovalStatus.REFUSED, "ben", "shop.orders: It was refused by ben at 20"),
-        (ApprovalStatus.TIMED_OUT, "", "shop.orders: Nobody answered in time, which counts as refused. NotifiedAlert first at"),
+        (ApprovalStatus.TIMED_OUT, "", "shop.orders: Nobody answered in time, which counts as refused. Told first at"),
         (ApprovalStatus.WITHDRAWN, "", "shop.orders: Its run or its time was over before somebody answered, which counts as refused."),
     ],
 )

@@ -219,10 +219,12 @@ class _Table:
         return (*self.columns, *missing)
 
     def _connections(self) -> int:
-        sqoop = self.sqoop["num-mappers"]
-        if sqoop and not sqoop.isdigit():
-            raise _refused(f"--num-mappers ({self.sqoop.origin}) is {sqoop!r}.", "It is not a number.", "Write the value that Sqoop gets.")
-        number = int(sqoop or 0)
+        mappers = self.sqoop["num-mappers"]
+        if mappers and not mappers.isdigit():
+            raise _refused(
+                f"--num-mappers ({self.sqoop.origin}) is {mappers!r}.", "It is not a number.", "Write the value that Sqoop gets."
+            )
+        number = int(mappers or 0)
         if number > _MOST_CONNECTIONS:
             self._say(Weight.DIFFERS, "--num-mappers", f"{number} connections are more than the {_MOST_CONNECTIONS} that are possible.")
         return min(number, _MOST_CONNECTIONS)

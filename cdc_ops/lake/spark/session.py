@@ -61,10 +61,10 @@ def close_session(spark: SparkSession) -> None:
 
 def _chosen_conf(extra_conf: Mapping[str, str]) -> dict[str, str]:
     """Returns all settings but those of jars: what is needed, over what somebody has chosen, over what is usual."""
-    told = _chosen_settings(extra_conf)
-    usual, stores = {**usual_conf(), **machine_conf(cluster_cores(told))}, dict[str, str]()
+    setting_of = _chosen_settings(extra_conf)
+    usual, stores = {**usual_conf(), **machine_conf(cluster_cores(setting_of))}, dict[str, str]()
     if _is_submitted():  # what is set here goes over what spark-submit was given
-        given = {name: value for name in (*usual, EXTENSIONS) if (value := told(name))}
+        given = {name: value for name in (*usual, EXTENSIONS) if (value := setting_of(name))}
     else:
         given, stores = {}, store_conf(os.environ)
     chosen = {**usual, **stores, **collector_conf(extra_conf), **given, **extra_conf}

@@ -57,12 +57,12 @@ def metered(spark: SparkSession, report: Callable[[Work], None], every: float = 
     finally:
         ended.set()
         looking.join(timeout=5)  # a JVM that hangs must not keep what waits for its end
-        with suppress(Exception):  # the JVM may have died, which the work itself has report
+        with suppress(Exception):  # the JVM may have died, which the work itself has reported
             context.setLocalProperty("spark.jobGroup.id", None)
 
 
 def _look(context: Any, group: str, report: Callable[[Work], None], ended: threading.Event, every: float) -> None:
-    with suppress(Exception):  # a JVM that ends meanwhile; whatever it is, nothing depends on what is report here
+    with suppress(Exception):  # a JVM that ends meanwhile; whatever it is, nothing depends on what is reported here
         tracker, store = context._jsc.statusTracker(), context._jsc.sc().statusStore()
         over: dict[int, _Stage] = {}
         while not ended.wait(every):

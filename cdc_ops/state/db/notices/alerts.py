@@ -58,17 +58,17 @@ class SqlAlertStore(SqlAlertReader, AlertStore):
         with self._database.write() as connection:
             connection.execute(delete(findings).where(mine))
 
-    def put_notified(self: "_Reading", told: Iterable[NotifiedAlert]) -> None:
+    def put_notified(self: "_Reading", notified: Iterable[NotifiedAlert]) -> None:
         """See `AlertStore`."""
         with self._database.write() as connection:
-            for one in told:
+            for one in notified:
                 values = _key(one.subject) | {"receiver": one.receiver, "body": json_codec.dumps(one)}
                 table_rows.upsert(connection, notified_alerts, values)
 
-    def forget_notified(self: "_Reading", told: Iterable[NotifiedAlert]) -> None:
+    def forget_notified(self: "_Reading", notified: Iterable[NotifiedAlert]) -> None:
         """See `AlertStore`."""
         with self._database.write() as connection:
-            for one in told:
+            for one in notified:
                 connection.execute(
                     delete(notified_alerts).where(_of(notified_alerts, one.subject), notified_alerts.c.receiver == one.receiver)
                 )
