@@ -246,7 +246,7 @@ def test_a_pipeline_that_cannot_be_looked_at_keeps_no_other_from_it(
             raise LookupError("hunter2")
         return notify_receivers(pipeline, store, find, host)
 
-    monkeypatch.setattr("cdc_ops.airflow.alerts.dag.tell", broken)
+    monkeypatch.setattr("cdc_ops.airflow.alerts.dag.notify_receivers", broken)
     assert list(problems_of(folder, ledger, lambda _: Host())) == ["pipeline crm: LookupError; the task's log has more."]
     assert len(hook.take()) == 1
 

@@ -58,7 +58,7 @@ def fold_rows(
     spark, size = rows.sparkSession, sum(map(stored_bytes, tables))
     feed = _feed(rows, rules, leaving_out)
     kinds = _columns(feed, rules)
-    if executors.do_the_work(spark, size, least=_HERE, instead=f"{tables[0]}: this process folds the event history"):
+    if executors.do_the_work(spark, size, least=_HERE, instead=f"{', '.join(tables)}: this process folds the event history"):
         if rules.deletes and not rules.versions:
             rules = replace(rules, barrier=max(truncates(rows) if emptied is None else emptied, default=None))
         buckets = max(min(_SIDE_BY_SIDE, size // _HERE), min(_MOST_BUCKETS, -(-size // _BUCKET_BYTES)))
