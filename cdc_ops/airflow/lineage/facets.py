@@ -79,13 +79,13 @@ def _output(written: WrittenDataset) -> OutputDataset:
 
 
 def _schema(fields: Iterable[Field]) -> dict[str, Any]:
-    columns_read = [
+    columns = [
         schema_dataset.SchemaDatasetFacetFields(
             name=field.name, type=field.type or None, description=field.description or None, ordinal_position=place, fields=None
         )
         for place, field in enumerate(fields, 1)
     ]
-    return {"schema": schema_dataset.SchemaDatasetFacet(fields=columns_read)} if columns_read else {}
+    return {"schema": schema_dataset.SchemaDatasetFacet(fields=columns)} if columns else {}
 
 
 def _input_fields(found: Iterable[Dependency]) -> list[column_lineage_dataset.InputField]:
