@@ -108,6 +108,7 @@ class ChangeBatch:
     nulled: list[tuple[str, ...]]
     unmapped: list[tuple[str, ...]]
     reason: list[str | None] = field(default_factory=list)
+    _positions: pa.StructArray | None = None
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -148,19 +149,23 @@ class ChangeBatch:
 
     def keys(self, keys: Sequence[Key | None]) -> pa.StructArray:
         """Returns keys as a struct."""
-        columns = [
-            pa.array([None if key is None else key[part] for key in keys], self.types.columns[index])
-            for part, index in enumerate(self.types.key_indexes)
-        ]
+        indexes = self.types.key_indexes
+        if keys and None not in keys:
+            parts = list(zip(*keys, strict=True))
+        else:
+            parts = [tuple(None if key is None else key[part] for key in keys) for part in range(len(indexes))]
+        columns = [pa.array(part, self.types.columns[index]) for part, index in zip(parts, indexes, strict=True)]
         return _struct(columns, [key is not None for key in keys], self.types.key)
 
     def positions(self) -> pa.StructArray:
         """Returns the positions as a struct; a record without any has NULLs."""
-        order = self.types.spec.order
-        none = (None,) * len(order)
-        places = [one.position or none for one in self.envelopes]
-        columns = [pa.array([place[part] for place in places], kind) for part, kind in enumerate(self.types.position)]
-        return pa.StructArray.from_arrays(columns, names=[part.name for part in order])
+        if self._positions is None:
+            order = self.types.spec.order
+            none = (None,) * len(order)
+            places = list(zip(*[one.position or none for one in self.envelopes], strict=True)) or [()] * len(order)
+            columns = [pa.array(numbers, kind) for numbers, kind in zip(places, self.types.position, strict=True)]
+            self._positions = pa.StructArray.from_arrays(columns, names=[part.name for part in order])
+        return self._positions
 
 
 def _struct(columns: Sequence[pa.Array], has: Sequence[bool], kind: pa.StructType) -> pa.StructArray:

@@ -7,7 +7,7 @@ A format is opened with its options, once for a scan. It reads records in two st
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -87,5 +87,18 @@ class Format(Protocol):
         Args:
             column: The column; results have its stored type.
             kind: How the record says that the value is written, None if it does not.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsAtOnce(Protocol):
+    """A format that reads many records at once, which is quicker; `Format` is enough for all others."""
+
+    def envelopes_of_each(self, records: Sequence[Record]) -> Sequence[Sequence[Envelope]]:
+        """Returns what `Format.envelopes` returns of each of some records.
+
+        Raises:
+            msgspec.DecodeError, NotOfFormatError: one of them is not of this format. Each is asked for by itself then.
         """
         ...

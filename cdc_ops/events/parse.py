@@ -1,17 +1,36 @@
 """Takes records apart by their format; whatever a record is, it comes out as at least one envelope."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from cdc_ops.core.events.format_spec import RecordKind
-from cdc_ops.events.format import Format
+from cdc_ops.events.format import Format, ReadsAtOnce
 from cdc_ops.events.record import NOT_JSON, NOT_UTF8, Envelope, NotOfFormatError, Record, is_tombstone
+
+_NOT_OF_FORMAT: Final = (NotOfFormatError, msgspec.DecodeError, RecursionError)
 
 
 def envelopes_of(form: Format, record: Record) -> Sequence[Envelope]:
     """Returns what a record says. One that is not UTF-8 or not of its format is `bad`, one without a value a `control` record."""
-    value = record.value
+    [found] = envelopes_of_each(form, [record])
+    return found
+
+
+def envelopes_of_each(form: Format, records: Sequence[Record]) -> Sequence[Sequence[Envelope]]:
+    """Returns what `envelopes_of` returns of each of some records."""
+    unusual = {index: found for index, record in enumerate(records) if (found := _without_text(record.value)) is not None}
+    texts = [record for index, record in enumerate(records) if index not in unusual] if unusual else records
+    envelopes = _of_texts(form, texts)
+    if not unusual:
+        return envelopes
+    rest = iter(envelopes)
+    return [unusual[index] if index in unusual else next(rest) for index in range(len(records))]
+
+
+def _without_text(value: bytes | None) -> Sequence[Envelope] | None:
+    """Returns the envelope of a record that has no text for its format, None if it has one."""
     if value is None or is_tombstone(value):
         return (Envelope(RecordKind.CONTROL),)
     if not value.isascii():
@@ -19,6 +38,19 @@ def envelopes_of(form: Format, record: Record) -> Sequence[Envelope]:
             value.decode()
         except UnicodeDecodeError:
             return (Envelope(RecordKind.BAD, reason=NOT_UTF8),)
+    return None
+
+
+def _of_texts(form: Format, records: Sequence[Record]) -> Sequence[Sequence[Envelope]]:
+    if len(records) > 1 and isinstance(form, ReadsAtOnce):
+        try:
+            return form.envelopes_of_each(records)
+        except _NOT_OF_FORMAT:  # one of them is not: each by itself
+            pass
+    return [_of_text(form, record) for record in records]
+
+
+def _of_text(form: Format, record: Record) -> Sequence[Envelope]:
     try:
         return form.envelopes(record)
     except NotOfFormatError as error:

@@ -3,7 +3,7 @@
 A record whose images, key or position cannot be read exactly becomes `bad`, with the columns and the reason; nothing of it is applied.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from cdc_ops.core.schema.value_policies import OnUnstorable
 from cdc_ops.events.change import ChangeBatch, ChangeTypes, Images, Key
 from cdc_ops.events.conversion.json_text import text_of
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Format, NoValue, Reader
-from cdc_ops.events.record import DoubledImage, Envelope, FieldType, Image, Record
+from cdc_ops.events.record import Cell, DoubledImage, Envelope, FieldType, Image, Record
 
 _OPERATIONS: Final = frozenset(str(operation) for operation in EventOperation)
 _PLAIN_OPERATIONS: Final = frozenset(map(str, (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)))
@@ -25,7 +25,6 @@ _WITH_ROW: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.U
 _SHOWN: Final = 40
 """Characters of a value that a reason shows."""
 _ENCODER: Final = msgspec.json.Encoder()
-_NOTHING: Final[Image] = {}
 
 
 def is_of(envelope: Envelope, table: TableName) -> bool:
@@ -68,7 +67,10 @@ class TableReader:
         )
         before.keys, after.keys = (side.key(self.types.key_indexes) for side in (before, after))
         batch = self._empty(records, envelopes)
-        for index in self._all_but_plain(batch, before, after):
+        unusual = self._unusual(batch, before, after)
+        if len(unusual) < len(batch):
+            self._fill_plain(batch, before, after, unusual)
+        for index in unusual:
             envelope = envelopes[index]
             if envelope.kind is RecordKind.CHANGE:
                 self._change(batch, index, envelope, before, after)
@@ -78,32 +80,43 @@ class TableReader:
         batch.before.columns = before.arrays(self.types) if self._with_before else ()
         return batch
 
-    def _all_but_plain(self, batch: ChangeBatch, before: "_Side", after: "_Side") -> Iterator[int]:
-        """Fills in the whole rows that keep their key and have nothing wrong or unusual, as `_change` does; yields the other rows."""
-        change, every, count, named = RecordKind.CHANGE, self._every, len(self._every), not self._form.spec.names_table
-        unusual = before.problems.keys() | after.problems.keys() | after.nulled.keys()
-        has_before, has_after = batch.before.has, batch.after.has
-        rows = zip(batch.envelopes, before.keys, after.keys, strict=True)
-        for index, (envelope, old, new) in enumerate(rows):
-            image, place = envelope.after, envelope.position
-            if (
-                image.__class__ is dict
-                and len(image) == count
-                and new is not None
-                and (old is None or old == new)
-                and envelope.kind is change
-                and envelope.op in _PLAIN_OPERATIONS
-                and image.keys() == every
-                and place
-                and None not in place
-                and envelope.before.__class__ is not DoubledImage
-                and (envelope.table or named)
-                and index not in unusual
-            ):
-                batch.op[index], batch.key[index], has_after[index], batch.present[index] = envelope.op, new, True, None
-                has_before[index] = envelope.before is not None
-            else:
-                yield index
+    def _unusual(self, batch: ChangeBatch, before: "_Side", after: "_Side") -> Sequence[int]:
+        """Returns the rows that are not whole rows which keep their key and have nothing wrong: those that `_change` looks at.
+
+        Most batches have next to none; what none of a batch has is found without a look at each row.
+        """
+        rows = range(len(batch))
+        if not after.is_whole:
+            return rows
+        found: set[int] = {*before.problems, *after.problems, *after.nulled}
+        change, envelopes = RecordKind.CHANGE, batch.envelopes
+        if set(batch.kind) != {change}:
+            found.update(index for index, kind in enumerate(batch.kind) if kind is not change)
+        if not set(ops := [one.op for one in envelopes]) <= _PLAIN_OPERATIONS:
+            found.update(index for index, op in enumerate(ops) if op not in _PLAIN_OPERATIONS)
+        if None in after.images:
+            found.update(index for index, image in enumerate(after.images) if image is None)
+        if DoubledImage in set(map(type, before.images)):
+            found.update(index for index, image in enumerate(before.images) if image.__class__ is DoubledImage)
+        if None in after.keys:
+            found.update(index for index, key in enumerate(after.keys) if key is None)
+        found.update(index for index, (old, new) in enumerate(zip(before.keys, after.keys, strict=True)) if old != new and old is not None)
+        if any(part.null_count for part in batch.positions().flatten()):
+            found.update(index for index, one in enumerate(envelopes) if not one.position or None in one.position)
+        if self._form.spec.names_table and not all(one.table for one in envelopes):
+            found.update(index for index, one in enumerate(envelopes) if not one.table)
+        return sorted(found)
+
+    def _fill_plain(self, batch: ChangeBatch, before: "_Side", after: "_Side", unusual: Sequence[int]) -> None:
+        """Fills in the rows that are not unusual, as `_change` does; leaves those that are as they were."""
+        count = len(batch)
+        batch.op, batch.key = [one.op for one in batch.envelopes], list(after.keys)
+        batch.after.has, batch.before.has = [True] * count, [image is not None for image in before.images]
+        batch.present = [None] * count
+        for index in unusual:
+            batch.op[index] = batch.key[index] = None
+            batch.after.has[index] = batch.before.has[index] = False
+            batch.present[index] = ()
 
     def _empty(self, records: Sequence[Record], envelopes: Sequence[Envelope]) -> ChangeBatch:
         count = len(envelopes)
@@ -234,29 +247,35 @@ class _Side:
         """Columns of records whose value the stored type does not hold, by their index."""
         self.columns: dict[int, list[Any] | pa.Array] = {}
         """The values by the column's number; None where there is none."""
-        side, change = attrgetter(name), RecordKind.CHANGE
-        images = [image if one.kind is change else None for one, image in zip(envelopes, map(side, envelopes), strict=True)]
-        changes = [row for row in enumerate(images) if row[1] is not None]
-        types = {id(envelopes[index].types): index for index, _ in changes}
+        change, side = RecordKind.CHANGE, attrgetter(name)
+        self.images: list[Image | None] = [side(one) if one.kind is change else None for one in envelopes]
+        """The images of changes, None where there is none."""
+        changes = [(index, image) for index, image in enumerate(self.images) if image is not None]
         self._envelopes = envelopes
-        self._types = envelopes[next(iter(types.values()))].types if types else None
+        types = {id(kinds): kinds for kinds in [envelopes[index].types for index, _ in changes]}
+        self._types = next(iter(types.values())) if types else None
         self._is_of_one_kind = len(types) == 1
-        rows = [_NOTHING if image is None else image for image in images]
+        every = _columns(self.images) if len(readers) == len(stored) else None
+        self.is_whole = every is not None and every.keys() == {reader.column.name for reader in readers}
+        """True if each image that there is has all of the table's columns, no others, and none of them twice."""
         for reader in readers:
-            at_once = self._read_at_once(reader, rows)
+            at_once = self._read_at_once(reader, every)
             self.columns[reader.index] = self._read(reader, changes) if at_once is None else at_once
 
-    def _read_at_once(self, reader: _ColumnReader, rows: Sequence[Image]) -> pa.Array | None:
+    def _read_at_once(self, reader: _ColumnReader, every: Mapping[str, Sequence[Cell]] | None) -> pa.Array | None:
         """Returns the values of a column if all of them are plain, and written alike; None if each has to be read by itself."""
         name = reader.column.name
         bulk = reader.reader(self._types.get(name) if self._types is not None else None).bulk if self._is_of_one_kind else None
         if bulk is None:
             return None
+        cells = every.get(name) if every is not None else None
+        if cells is None:
+            cells = [None if image is None else image.get(name) for image in self.images]
         try:
-            found = bulk(_ENCODER.encode([image.get(name) for image in rows]))
+            found = bulk(_ENCODER.encode(cells))
         except ValueError:  # not plain
             return None
-        return found if len(found) == len(rows) and found.type == self._stored[reader.index] else None
+        return found if len(found) == len(cells) and found.type == self._stored[reader.index] else None
 
     def _read(self, reader: _ColumnReader, changes: Sequence[tuple[int, Any]]) -> list[Any]:
         values: list[Any] = [None] * len(self._envelopes)
@@ -302,6 +321,21 @@ class _Side:
             pa.array(values, kind) if isinstance(values := self.columns[index], list) else values
             for index, kind in enumerate(types.columns)
         )
+
+
+def _columns(images: Sequence[Image | None]) -> dict[str, Sequence[Cell]] | None:
+    """Returns the columns of images that all have the same ones in one order, and none twice; None for others.
+
+    Args:
+        images: None where there is none: so are its cells then.
+    """
+    shapes = set(map(tuple, [image for image in images if image is not None]))
+    if len(shapes) != 1 or DoubledImage in set(map(type, images)):
+        return None
+    [names] = shapes
+    nothing: Image = dict.fromkeys(names)
+    cells = zip(*[(nothing if image is None else image).values() for image in images], strict=True)
+    return dict(zip(names, cells, strict=True))
 
 
 def _plain(values: pa.Array) -> list[Any]:

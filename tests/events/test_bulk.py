@@ -304,8 +304,8 @@ def test_what_a_file_shows_does_not_depend_on_the_size_of_batches(
         monkeypatch.setattr(tables, "_BATCH", size)
         table = TableScan(form, task, FileTask(path="f", size=0, newest=places[len(places) // 2]))
         spread = Spreader(form, [table])
-        for record in records:
-            spread.add(record)
+        for at in range(0, len(records), size):
+            spread.add(records[at : at + size])
         found.append(without_parts(table.finish()))
     assert found[0].order.behind > lines // 12
     assert found[0] == found[1] == found[2]

@@ -5,6 +5,7 @@ what is JSON of another shape `msgspec.ValidationError`, which is one too.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ from cdc_ops.events.record import Cell, DoubledImage, Image
 
 NULL: Final = b"null"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, Raw])
+_MEMBERS_OF_EACH: Final = msgspec.json.Decoder(list[dict[str, Raw] | None])
 _TEXT: Final = msgspec.json.Decoder(str)
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -56,6 +58,21 @@ def image_of(raw: Raw) -> Image | None:
     if len(_ENCODER.encode(found)) != len(data) and found and _is_doubled(bytes(data)):
         return DoubledImage(found)
     return found  # type: ignore[return-value]
+
+
+def images_of(raws: Sequence[Raw]) -> Sequence[Image | None]:
+    """Returns what `image_of` returns of each of some values.
+
+    Args:
+        raws: Values of JSON that was parsed; empty ones are `null`.
+
+    Raises:
+        msgspec.DecodeError: one of them is something else than an object or `null`.
+    """
+    data = b"[%b]" % b",".join([raw or NULL for raw in raws])
+    found = _MEMBERS_OF_EACH.decode(data)
+    # As in `image_of`, for all at once: none of them becomes longer, so none became shorter.
+    return found if len(_ENCODER.encode(found)) == len(data) else list(map(image_of, raws))  # type: ignore[return-value]
 
 
 def members_of(raw: bytes) -> Image:

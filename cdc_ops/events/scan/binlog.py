@@ -113,7 +113,7 @@ def read_left(form: Format, binlog: BinlogFile, tables: Sequence[LeftRows]) -> N
             own = leaving.get((change.table.database, change.table.table))
             if own is not None and not own.is_left(change):
                 continue
-        spread.add(Record(record_of(change, number).encode(), binlog.name, line_of(change.place)))
+        spread.add([Record(record_of(change, number).encode(), binlog.name, line_of(change.place))])
 
 
 def line_of(place: Place) -> int:

@@ -1,10 +1,10 @@
 """Hands records to the tables that they concern."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.events.format import Format
-from cdc_ops.events.parse import envelopes_of
+from cdc_ops.events.parse import envelopes_of_each
 from cdc_ops.events.record import Envelope, Record
 from cdc_ops.events.scan.request import TableTask
 from cdc_ops.events.scan.tables import TableScan
@@ -31,22 +31,24 @@ class Spreader:
         """True if a table looks after records of unknown tables."""
         return bool(self._watching)
 
-    def add(self, record: Record) -> None:
-        """Takes a record."""
-        for envelope in envelopes_of(self._form, record):
-            self.add_envelope(record, envelope)
+    def add(self, records: Sequence[Record]) -> None:
+        """Takes records, in the order of the file."""
+        by_name, every, watches = self._by_name.get, self._tables, self.watches
+        for record, envelopes in zip(records, envelopes_of_each(self._form, records), strict=True):
+            for envelope in envelopes:
+                for table in by_name((envelope.schema, envelope.table), ()) if envelope.table else every:
+                    if record.line >= table.file.first_line:
+                        table.add(record, envelope)
+                if watches and envelope.table:
+                    self._watch(record, envelope)
+        for table in every:
+            table.settle()
 
-    def add_envelope(self, record: Record, envelope: Envelope) -> None:
-        """Takes what a record says."""
-        mine: Iterable[TableScan] = self._by_name.get((envelope.schema, envelope.table), ()) if envelope.table else self._tables
-        line = record.line
-        for table in mine:
-            if line >= table.file.first_line:
-                table.add(record, envelope)
-        if envelope.table:
-            for table in self._watching:
-                if line >= table.file.first_line and table.name != (envelope.schema, envelope.table):
-                    self._add_other(table, record, envelope)
+    def _watch(self, record: Record, envelope: Envelope) -> None:
+        """Shows what a record says to the tables that look after unknown ones."""
+        for table in self._watching:
+            if record.line >= table.file.first_line and table.name != (envelope.schema, envelope.table):
+                self._add_other(table, record, envelope)
 
     def _add_other(self, table: TableScan, record: Record, envelope: Envelope) -> None:
         """Takes a record of another table than one that looks after unknown ones."""

@@ -14,6 +14,8 @@ import pyarrow as pa
 from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKind
 from cdc_ops.events.change import NAMES, ChangeBatch, ChangeTypes, empty_batch
 from cdc_ops.events.conversion.values import ValueTooLargeError
+from cdc_ops.events.fold.arrays import Bools, Int64s
+from cdc_ops.events.fold.places import places_of
 from cdc_ops.events.format import Format
 from cdc_ops.events.places import Place, place_maker
 from cdc_ops.events.record import NOT_UTF8, Envelope, Record
@@ -31,6 +33,7 @@ _SHOWN: Final = 5
 _EPOCH: Final = datetime(1970, 1, 1)
 _NEVER: Final = -(2**63)
 """Stands for no moment."""
+_READ, _TRUNCATE = EventOperation.READ.value, EventOperation.TRUNCATE.value
 _SET_ASIDE: Final = (RecordKind.BAD, RecordKind.UNKNOWN)
 
 
@@ -50,7 +53,7 @@ class TableScan:
         self._rename = renamer(form.spec, task.schema, task.renamed, task.renamings)
         self._changes = ChangeParts(task.changes, file.path, task.buckets, neighbours)
         self._feed = Parts(task.feed, "feed", file.path, neighbours)
-        self._most_bytes, self._bytes = _BATCH_BYTES // neighbours, 0
+        self._most_bytes, self._bytes, self._settled = _BATCH_BYTES // neighbours, 0, 0
         self._seen = _Seen(form, task, file)
         self._records: list[Record] = []
         self._envelopes: list[Envelope] = []
@@ -63,13 +66,17 @@ class TableScan:
         return self.task.schema.table.schema, self.task.schema.table.name
 
     def add(self, record: Record, envelope: Envelope) -> None:
-        """Takes what a record says of this table, of none, or of one that is unknown."""
+        """Takes what a record says of this table, of none, or of one that is unknown; `settle` is to follow."""
         if self._rename is not None:
             self._rename(envelope)
         self._records.append(record)
         self._envelopes.append(envelope)
-        self._bytes += len(record.value or b"")
-        if len(self._records) >= _BATCH or self._bytes >= self._most_bytes:
+
+    def settle(self) -> None:
+        """Reads what was taken, once it is enough."""
+        self._bytes += sum(len(record.value or b"") for record in self._records[self._settled :])
+        self._settled = len(self._records)
+        if self._settled >= _BATCH or self._bytes >= self._most_bytes:
             self._read()
 
     def add_unknown(self, record: Record, envelope: Envelope) -> None:
@@ -106,7 +113,7 @@ class TableScan:
 
     def _read(self) -> None:
         records, envelopes = self._records, self._envelopes
-        self._records, self._envelopes, self._bytes = [], [], 0
+        self._records, self._envelopes, self._bytes, self._settled = [], [], 0, 0
         if not records or self.too_large:
             return
         try:
@@ -124,26 +131,38 @@ def _applied(batch: ChangeBatch, *, moves_leave: bool) -> pa.Table | None:
         batch: The rows.
         moves_leave: False if the row of the old key stays.
     """
-    change, truncate = RecordKind.CHANGE, EventOperation.TRUNCATE
-    rows = [index for index, kind in enumerate(batch.kind) if kind is change and batch.op[index] != truncate]
+    rows: Sequence[int] = range(len(batch))
+    if set(batch.kind) != {RecordKind.CHANGE} or _TRUNCATE in batch.op:
+        rows = [index for index in rows if batch.kind[index] is RecordKind.CHANGE and batch.op[index] != _TRUNCATE]
     if not rows:
         return None
     moved = [index for index in rows if batch.previous_key[index] is not None]
     every = len(rows) == len(batch)
     took = pa.array(rows, pa.int64())
-    ops = [EventOperation.CREATE.value if batch.previous_key[index] is not None else batch.op[index] for index in rows]
+    ops = list(batch.op)
+    for index in moved:
+        ops[index] = EventOperation.CREATE.value
     after, position = batch.images(), batch.positions()
     table = pa.table(
         {
-            "op": pa.array(ops, pa.string()),
+            "op": pa.array([ops[index] for index in rows], pa.string()),
             "key": batch.keys([batch.key[index] for index in rows]),
             "after": after if every else after.take(took),
-            "present": pa.array([batch.present[index] for index in rows], NAMES),
-            "nulled": pa.array([batch.nulled[index] for index in rows], NAMES),
+            "present": _names([batch.present[index] for index in rows]),
+            "nulled": _names([batch.nulled[index] for index in rows]),
             "position": position if every else position.take(took),
         }
     )
     return pa.concat_tables([table, _left(batch, moved, table.schema)]) if moved and moves_leave else table
+
+
+def _names(names: Sequence[Sequence[str] | None]) -> pa.Array:
+    """Returns names of columns: of nearly all rows there are none, or nothing is said."""
+    if names.count(None) == len(names):
+        return pa.nulls(len(names), NAMES)
+    if not any(names) and None not in names:
+        return pa.ListArray.from_arrays(pa.array(np.zeros(len(names) + 1, np.int32)), pa.array([], pa.string()))
+    return pa.array(names, NAMES)
 
 
 def _left(batch: ChangeBatch, moved: list[int], schema: pa.Schema) -> pa.Table:
@@ -163,6 +182,8 @@ def _left(batch: ChangeBatch, moved: list[int], schema: pa.Schema) -> pa.Table:
 
 def _kept(batch: ChangeBatch, task: TableTask) -> pa.Table:
     """Returns the rows that the feed keeps, with the bytes of those that are to be set aside."""
+    if not task.keeps_all and set(batch.kind) <= {RecordKind.CHANGE}:
+        return pa.table({})
     keeps_unknown = task.watch is not None and task.watch.keeps_raw
     aside = [kind is RecordKind.BAD or (kind is RecordKind.UNKNOWN and keeps_unknown) for kind in batch.kind]
     rows = list(range(len(batch))) if task.keeps_all else [index for index, kind in enumerate(batch.kind) if kind in _SET_ASIDE]
@@ -192,7 +213,7 @@ class _Seen:
     def __init__(self, form: Format, task: TableTask, file: FileTask) -> None:
         self._task, self._file = task, file
         order = form.spec.order
-        self._place = place_maker(order)
+        self._order = order
         self._nowhere = (None,) * len(order)
         self._statement_place = place_maker(order, [field.name for field in order if field.of_delivery])
         self._statement = statement_finder(task.schema.table)
@@ -212,7 +233,7 @@ class _Seen:
     def add(self, batch: ChangeBatch) -> None:
         """Takes some rows into account."""
         change = RecordKind.CHANGE
-        rows = [index for index, kind in enumerate(batch.kind) if kind is change]
+        rows = range(len(batch)) if set(batch.kind) == {change} else [index for index, kind in enumerate(batch.kind) if kind is change]
         if rows:
             self._changes(batch, rows)
         if len(rows) < len(batch):
@@ -221,23 +242,20 @@ class _Seen:
                     self._other(batch, index)
 
     def _changes(self, batch: ChangeBatch, rows: Sequence[int]) -> None:
+        position = batch.positions()
+        places = places_of(position if len(rows) == len(batch) else position.take(pa.array(rows, pa.int64())), self._order)
         envelopes = [batch.envelopes[index] for index in rows]
-        places: list[Place] = list(map(self._place, [one.position for one in envelopes]))  # type: ignore[arg-type]
-        times = [_NEVER if one.source_time is None else one.source_time for one in envelopes]
-        lowest, read = min(places), EventOperation.READ.value
-        self._events += len(rows)
-        self._lowest = min(self._lowest, lowest) if self._lowest else lowest
-        self._last = max(self._last, *times)
-        streamed = [(place, at) for place, at, index in zip(places, times, rows, strict=True) if batch.op[index] != read]
-        if streamed:
-            self._streamed(streamed)
-        for index, place in zip(rows, places, strict=True):
-            if batch.op[index] == EventOperation.TRUNCATE:
-                self._truncates.add(place)
-            elif (present := batch.present[index]) is not None:
+        moments = np.array([_NEVER if (at := one.source_time) is None else at for one in envelopes], np.int64)
+        ops = [batch.op[index] for index in rows]
+        self._placed(places, moments, np.array([op != _READ for op in ops]) if _READ in ops else None)
+        if _TRUNCATE in ops:
+            self._truncates.update(tuple(int(part[index]) for part in places) for index, op in enumerate(ops) if op == _TRUNCATE)
+        for index in rows:
+            if (present := batch.present[index]) is not None and batch.op[index] != _TRUNCATE:
                 self._part(batch, index, present)
-        self._nulled.update(itertools.chain.from_iterable(batch.nulled[index] for index in rows))
-        if self._task.declared:
+        if any(batch.nulled):
+            self._nulled.update(itertools.chain.from_iterable(batch.nulled[index] for index in rows))
+        if self._task.declared and any(batch.unmapped):
             unmapped = set().union(*(batch.unmapped[index] for index in rows))
             self._undeclared.update(unmapped - set(self._task.declared))
 
@@ -250,23 +268,27 @@ class _Seen:
             self._named.add(present)
             self._unmapped.update(batch.unmapped[index])
 
-    def _streamed(self, streamed: Sequence[tuple[Place, int]]) -> None:
-        places, times = zip(*streamed, strict=True)
-        self._highest = max(self._highest, *places)
-        self._at = max(self._at, *times)
-        newest = self._file.newest
-        if newest and (behind := [at for place, at in streamed if place < newest]):
-            self._behind += len(behind)
-            self._behind_at = max(self._behind_at, *behind)
-
     def add_plain(self, changes: pa.Table, moments: npt.NDArray[np.int64]) -> None:
         """Takes whole rows and deletes into account that no snapshot read; parts of their places are integers."""
-        self._events += changes.num_rows
-        places = [numbers.to_numpy() for numbers in changes["position"].combine_chunks().flatten()]
-        lowest, highest = _extreme(places, highest=False), _extreme(places, highest=True)
+        self._placed(places_of(changes["position"].combine_chunks(), self._order), moments, None)
+
+    def _placed(self, places: Sequence[Int64s], moments: Int64s, streamed: Bools | None) -> None:
+        """Takes into account where changes are, and when the source made them.
+
+        Args:
+            places: The numbers of their places, most significant first.
+            moments: Microseconds since 1970.
+            streamed: Which of them no snapshot read; None = all.
+        """
+        self._events += len(moments)
+        lowest = _extreme(places, highest=False)
         self._lowest = min(self._lowest, lowest) if self._lowest else lowest
-        self._highest = max(self._highest, highest)
         self._last = max(self._last, int(moments.max()))
+        if streamed is not None:
+            places, moments = [numbers[streamed] for numbers in places], moments[streamed]
+        if not len(moments):
+            return
+        self._highest = max(self._highest, _extreme(places, highest=True))
         self._at = max(self._at, int(moments.max()))
         if self._file.newest and lowest < self._file.newest:
             below = _is_below(places, self._file.newest)
@@ -323,7 +345,7 @@ def _moment(micros: int | None) -> str:
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")
 
 
-def _extreme(places: Sequence[npt.NDArray[np.int64]], *, highest: bool) -> Place:
+def _extreme(places: Sequence[Int64s], *, highest: bool) -> Place:
     """Returns the largest or the smallest of some places, each part of which has an array."""
     rows = np.arange(len(places[0]))
     for numbers in places:
@@ -332,7 +354,7 @@ def _extreme(places: Sequence[npt.NDArray[np.int64]], *, highest: bool) -> Place
     return tuple(int(numbers[rows[0]]) for numbers in places)
 
 
-def _is_below(places: Sequence[npt.NDArray[np.int64]], newest: Place) -> npt.NDArray[np.bool_]:
+def _is_below(places: Sequence[Int64s], newest: Place) -> Bools:
     """True for places before another one."""
     below, same = np.zeros(len(places[0]), np.bool_), np.ones(len(places[0]), np.bool_)
     for numbers, limit in zip(places, newest, strict=False):

@@ -6,13 +6,13 @@
 One file may have both. Field layouts: Debezium's documentation of the connectors of MySQL, MariaDB, Postgres, SQL Server and Oracle.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.conversion.json_text import image_of
+from cdc_ops.events.conversion.json_text import images_of
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.formats.debezium.images import INCOMPLETE, lacks_values, may_lack_values, unchanged_left_out
 from cdc_ops.events.formats.debezium.layout import NO_JSON, Body, Source, parsed
@@ -63,44 +63,54 @@ class DebeziumEvents:
 
     def envelopes(self, record: Record) -> Sequence[Envelope]:
         """See `Format`."""
-        value: bytes = record.value  # type: ignore[assignment]
-        document = parsed(value)
-        types = None if document.types is NO_JSON else types_of_event(document.types)
-        body: Event = document
-        if document.payload is not None:
-            image_of(document.before), image_of(document.after)  # a wrong one makes the record bad
-            body = document.payload
-        op, before, after = body.op, image_of(body.before), image_of(body.after)
-        kind, reason = _CHANGE, None
+        [found] = self.envelopes_of_each([record])
+        return found
+
+    def envelopes_of_each(self, records: Sequence[Record]) -> Sequence[Sequence[Envelope]]:
+        """See `cdc_ops.events.format.ReadsAtOnce`."""
+        documents = [parsed(record.value) for record in records]  # type: ignore[arg-type]
+        bodies: list[Event] = [one if one.payload is None else one.payload for one in documents]
+        around = [one for one in documents if one.payload is not None]
+        images_of([one.before for one in around]), images_of([one.after for one in around])  # a wrong one makes the record bad
+        before, after = images_of([body.before for body in bodies]), images_of([body.after for body in bodies])
+        types = [None if one.types is NO_JSON else types_of_event(one.types) for one in documents]
+        return [(self._envelope(*parts),) for parts in zip(records, bodies, before, after, types, strict=True)]
+
+    def _envelope(
+        self, record: Record, body: Event, before: Image | None, after: Image | None, types: Mapping[str, FieldType] | None
+    ) -> Envelope:
+        op, source, transaction = body.op, body.source or _NOWHERE, body.transaction
+        kind, ddl, reason = _CHANGE, None, None
         if op is None or op == "m" or body.source is None or body.ddl is not None or body.status is not None:
             kind, reason = _kind(body, after)
-        if self._marks and may_lack_values(value):
+            ddl = body.ddl
+        if self._marks and may_lack_values(record.value):  # type: ignore[arg-type]
             if lacks_values(op, after):
                 kind, reason = RecordKind.BAD, INCOMPLETE
             before, after = unchanged_left_out(before), unchanged_left_out(after)
         if op == _UPDATE:
             after = completed(before, after)
-        envelope = self._envelope(kind, body, record.offset)
-        if kind is _CHANGE:
-            envelope.op, envelope.before, envelope.after, envelope.types = op, before, after, types
-        else:
-            envelope.ddl, envelope.reason = body.ddl, reason
-        return (envelope,)
-
-    def _envelope(self, kind: RecordKind, body: Event, offset: int | None) -> Envelope:
-        """Returns what a record says beside its row."""
-        source, transaction = body.source or _NOWHERE, body.transaction
+        if kind is not _CHANGE:
+            op = before = after = types = None
         schema, table = source.schema if self._schemas else source.db, source.table or ""
-        snapshot = is_snapshot(body.op, source.snapshot)
+        if ddl is not None and "," in table:
+            table = ""  # Debezium 3.5 joins the names of a statement's tables
         named = transaction.id if transaction is not None else None
+        snapshot = is_snapshot(body.op, source.snapshot)
         return Envelope(
             kind,
-            self._place(body, source, not snapshot, offset),
-            schema=schema if schema is not None else body.database or "",
-            table="" if "," in table and body.ddl is not None else table,  # Debezium 3.5 joins the names of a statement's tables
-            snapshot=snapshot,
-            transaction=named if named is not None else source.gtid if source.gtid is not None else source.tx_id,
-            source_time=moment_of(source.ts_ms),
+            self._place(body, source, not snapshot, record.offset),
+            op,
+            schema if schema is not None else body.database or "",
+            table,
+            before,
+            after,
+            types,
+            snapshot,
+            named if named is not None else source.gtid if source.gtid is not None else source.tx_id,
+            moment_of(source.ts_ms),
+            ddl,
+            reason,
         )
 
     def reader(self, column: Column, kind: FieldType | None) -> Reader:
@@ -128,7 +138,7 @@ def _total_order(event: Event) -> int | None:
 
 
 def _mysql_place(event: Event, source: Origin, streamed: bool, offset: int | None) -> Position:
-    total = _total_order(event)
+    total = event.transaction.total_order if event.transaction is not None else None
     if total is None:
         vague = streamed and is_mariadb(source.connector, source.gtid) and event.op not in (None, EventOperation.TRUNCATE)
         total = offset if vague else LANDED_NUMBER
