@@ -26,6 +26,35 @@ TABLE = StoredTable(columns=(("id", "int"), ("name", "string")), deletion_vector
 RANGES = (KeyRange(column="id", low="1", high="9"),)
 
 
+EMPTY = replace(TABLE, files=0)
+
+
+@pytest.mark.parametrize(
+    "plan", [{}, {"deleted_flag": "gone"}, {"present": "names"}, {"sequence": "at"}, {"delete_missing_where": "t.id = 1"}], ids=str
+)
+def test_a_table_without_rows_is_inserted_into(plan: dict[str, Any]) -> None:
+    changed = replace(EMPTY, deletion_vectors=False, change_feed=True, row_tracking=True)
+    assert choose_statement(replace(PLAN, **plan), changed, one_row_per_key=False) == (Statement.INSERT, "")
+
+
+@pytest.mark.parametrize(
+    ("plan", "table"),
+    [
+        ({"mode": ApplyMode.OVERWRITE}, {}),
+        ({"versions": True}, {}),
+        ({"update_only": ("Name",)}, {}),
+        ({"metadata": MetadataValues(own=MetadataColumns(op="op"), at="NULL", operation=1)}, {}),
+        ({}, {"partition_by": ("name",)}),
+        ({}, {"columns": (*TABLE.columns, ("theirs", "string"))}),
+        ({}, {"files": None}),
+        ({}, {"files": 1}),
+    ],
+    ids=str,
+)
+def test_nothing_else_is_inserted_into(plan: dict[str, Any], table: dict[str, Any]) -> None:
+    assert choose_statement(replace(PLAN, **plan), replace(EMPTY, **table), one_row_per_key=True)[0] is not Statement.INSERT
+
+
 def test_whole_rows_replace_those_with_their_keys() -> None:
     assert choose_statement(PLAN, TABLE, one_row_per_key=True) == (Statement.REPLACE, "")
 

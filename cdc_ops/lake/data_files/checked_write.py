@@ -78,6 +78,19 @@ class WrittenRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenVersion:
+    """A version of a table that has not the transaction id of the rows yet; a commit behind it that writes rows is a conflict.
+
+    Args:
+        version: Its number.
+        application: Of the transaction id.
+    """
+
+    version: int
+    application: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedWrite:
     """What is written, and what must be true of it.
 
@@ -87,6 +100,7 @@ class CheckedWrite:
         overwrites: They replace all rows of the table.
         partition_by: What a table is partitioned by that they replace with its columns; None = its columns stay.
         check: Receives what was written; what it raises removes it.
+        at: What the table was when the rows were made for it; None = it does not matter.
     """
 
     rows: DataFrame
@@ -94,9 +108,13 @@ class CheckedWrite:
     overwrites: bool
     partition_by: tuple[str, ...] | None
     check: Callable[[WrittenRows], None]
+    at: SeenVersion | None = None
 
-    def run(self) -> None:
+    def run(self) -> bool:
         """Writes, checks and commits; does nothing if the table has the session's transaction id already, or a later one.
+
+        Returns:
+            False if the table is not at the version any more; nothing was written.
 
         Raises:
             PySparkException: Delta found a conflict, or the table does not take the rows.
@@ -107,8 +125,13 @@ class CheckedWrite:
             none = scala_object(jvm.scala, "None$")
             command, operation = _write_of(self, jvm, own)
             transaction = command.deltaLog().startTransaction(none, none)
-            if command.hasBeenExecuted(transaction, own, jvm.scala.Some(command.options())):
-                return
+            if self.at is not None:
+                if int(transaction.readVersion()) != self.at.version:
+                    return False
+                transaction.readWholeTable()
+                transaction.readTxn().addOne(self.at.application)
+            elif command.hasBeenExecuted(transaction, own, jvm.scala.Some(command.options())):
+                return True
             data = command.writeAndReturnCommitData(transaction, own, none, False)
             written = self._written(session, transaction, command.deltaLog(), data.actions())
             try:
@@ -117,6 +140,7 @@ class CheckedWrite:
                 remove_data_files(self.folder, [file.name for file in written.files])
                 raise
             transaction.commitIfNeeded(data.actions(), operation, data.stringTags())
+            return True
 
     def _written(self, session: SparkSession, transaction: Any, log: Any, actions: Any) -> WrittenRows:
         """Returns what was written, by the entries of the commit to be."""

@@ -22,7 +22,7 @@ from cdc_ops.core.operation.merging.statement import (
 from cdc_ops.core.operation.operation import Operation, app_id
 from cdc_ops.core.schema.value_policies import NOTHING_NULLIFIED, NullifiedValues
 from cdc_ops.core.text import quoted
-from cdc_ops.lake.data_files.checked_write import COUNTED, CheckedWrite
+from cdc_ops.lake.data_files.checked_write import COUNTED, CheckedWrite, SeenVersion
 from cdc_ops.lake.data_files.commit import can_commit, commit_files, why_not_plain
 from cdc_ops.lake.data_files.key_search import NotSearchedError
 from cdc_ops.lake.data_files.task_files import NotWrittenError, TaskFiles
@@ -30,7 +30,7 @@ from cdc_ops.lake.data_files.writer import remove_data_files
 from cdc_ops.lake.log.delta_log import DeltaLog, LogVersion
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.merge.replace_by_tasks import replace_by_tasks, replacement_of
-from cdc_ops.lake.merge.sql import merge_statement, replace_condition, versions_statement
+from cdc_ops.lake.merge.sql import inserted_rows, merge_statement, replace_condition, versions_statement
 from cdc_ops.lake.spark.conf import USER_METADATA
 from cdc_ops.lake.spark.session import idempotent_write, materialized, private_session, shared_view
 from cdc_ops.lake.sql_text import path_name
@@ -116,7 +116,36 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
             return Executed(version=replace_by_tasks(spark, operation, wanted, record), nulled=NullifiedValues())
     except (NotWrittenError, NotSearchedError) as error:  # nothing of them is in the table
         why = str(error)
+    if now and statement is Statement.INSERT:
+        done = _insert(spark, operation, batch, record, now) if can_commit(spark) else None
+        if done is not None:
+            return done
+        statement = Statement.MERGE
     return replace(_execute_by_spark(spark, operation, batch, record, stored, statement), not_by_tasks=why)
+
+
+def _insert(spark: SparkSession, operation: Operation, batch: Batch, record: str, now: LogVersion) -> Executed | None:
+    """Appends the rows that a MERGE would insert to a table that has none; None if it has been changed meanwhile."""
+    application = app_id(operation.pipeline, operation.table)
+    if now.state.transactions.get(application, -1) >= operation.op_seq:
+        return Executed(nulled=NullifiedValues(counted=not mark_names(batch.rows)))
+    values, wanted = inserted_rows(batch.plan)
+    kinds = {name.lower(): kind for name, kind in now.state.columns()}
+    columns = [F.expr(value).cast(kinds[name.lower()]).alias(name) for name, value in values.items()]
+    rows = batch.rows.alias("s").where(wanted).select(*columns)
+    conf = {**idempotent_write(application, operation.op_seq), USER_METADATA: record, **COUNTED}
+    with shared_view(rows) as view, private_session(spark, conf) as session:
+        write = CheckedWrite(
+            rows=session.table(view),
+            folder=operation.target.path,
+            overwrites=False,
+            partition_by=None,
+            check=batch.check or (lambda _: None),
+            at=SeenVersion(version=now.version, application=application),
+        )
+        if not write.run():
+            return None
+        return Executed(version=int(str(session.conf.get(_LAST_COMMIT))))
 
 
 def _execute_by_spark(

@@ -18,7 +18,7 @@ from cdc_ops.core.operation.merging.merge_plan import MergePlan
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.operation.reads import CompareRead, ReplayRead
 from cdc_ops.lake.merge.batch import Batch
-from cdc_ops.lake.merge.deletes.tombstones import remember, without_deleted
+from cdc_ops.lake.merge.deletes.tombstones import are_remembered, remember, without_deleted
 from cdc_ops.lake.merge.scd2 import AT, all_versions, versions
 from cdc_ops.lake.spark.expressions import is_true
 
@@ -39,7 +39,10 @@ def order_changes(operation: Operation, batch: Batch) -> Batch:
     if stored.own.sequence in plan.columns:
         rows = rows.withColumn(stored.own.sequence, place)
     if plan.sequence:
+        earlier = are_remembered(operation)
         _remember(operation, plan, rows, plan.sequence)
+        if not earlier and not plan.truncates:  # a key has one row in the batch: its own delete is not older than it
+            return replace(batch, rows=rows)
         rows = without_deleted(rows.sparkSession, operation, rows, plan.sequence, plan.deleted_flag)
     return replace(batch, rows=rows)
 

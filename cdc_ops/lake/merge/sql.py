@@ -40,12 +40,24 @@ def merge_statement(target: str, source: str, plan: MergePlan) -> str:
         pairs = ", ".join(f"t.{quoted(name)} = {_value(plan, name)}" for name in values)
         lines.append(f"WHEN MATCHED{living}{newer} THEN UPDATE SET {pairs}{stamped}")
     if not plan.update_only:
-        wanted = f" AND NOT s.{quoted(plan.deleted_flag)}" if plan.deleted_flag else ""
-        lines.append(f"WHEN NOT MATCHED{wanted} THEN {_insert(plan, {name: _inserted(plan, name) for name in plan.columns}, marked)}")
+        inserted, wanted = inserted_rows(plan)
+        lines.append(f"WHEN NOT MATCHED{f' AND {wanted}' if plan.deleted_flag else ''} THEN {_insert(plan, inserted, marked)}")
     if plan.delete_missing_where:
         known = f" AND NOT COALESCE(t.{marker}, FALSE)" if marker else ""
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({plan.delete_missing_where}){known} THEN {gone}")
     return "\n".join(lines)
+
+
+def inserted_rows(plan: MergePlan) -> tuple[dict[str, str], str]:
+    """Returns what a MERGE inserts of a batch, source `s`, none of whose rows the table has.
+
+    Args:
+        plan: Of a batch that is merged.
+
+    Returns:
+        The columns and their values, and the condition of the rows, as Spark SQL.
+    """
+    return {name: _inserted(plan, name) for name in plan.columns}, f"NOT s.{quoted(plan.deleted_flag)}" if plan.deleted_flag else "true"
 
 
 def replace_condition(target: str, source: str, plan: MergePlan) -> str:

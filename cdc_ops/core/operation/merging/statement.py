@@ -1,5 +1,6 @@
-"""Which statement a batch enters its table with: MERGE, or REPLACE, which does less where no row of the table has a say in it. Pure.
+"""Which statement a batch enters its table with: MERGE, or one that does less where no row of the table has a say in it. Pure.
 
+INSERT   reads nothing of the table                                     the table has no rows
 MERGE    reads the keys of the table three times, once of them sorted   every batch
 REPLACE  reads the keys of the table once                               whole rows that overwrite what is there
     by a join       every file is opened
@@ -28,8 +29,10 @@ _SUFFIXES: Final = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 
 
 class Statement(enum.StrEnum):
-    """How a batch of `ApplyMode.MERGE` enters its table; either is one commit."""
+    """How a batch of `ApplyMode.MERGE` enters its table; each is one commit."""
 
+    INSERT = "insert"
+    """The rows that are not deleted are appended, as a MERGE inserts them."""
     MERGE = "merge"
     REPLACE = "replace"
     """Rows with a key of the batch are deleted, and the batch's rows are inserted (Delta's `replaceOn`)."""
@@ -66,10 +69,12 @@ def choose_statement(plan: MergePlan, table: StoredTable, *, one_row_per_key: bo
         rows: How many rows it has at most, None if that is not known.
 
     Returns:
-        The statement, and why it has to be a MERGE; "" for a REPLACE.
+        The statement, and why it has to be a MERGE; "" for the others.
     """
+    if table.files == 0 and _inserts_only(plan, table):
+        return Statement.INSERT, ""
     opens_all = not (rows is not None and can_use_literals(plan, table, rows))
-    kept = sorted({name.lower() for name, _ in table.columns} - {name.lower() for name in plan.columns})
+    kept = _kept(plan, table)
     needs = {
         "the whole table is written": plan.mode is not ApplyMode.MERGE,
         "a key may have several rows": not one_row_per_key or plan.versions,
@@ -85,6 +90,17 @@ def choose_statement(plan: MergePlan, table: StoredTable, *, one_row_per_key: bo
     }
     reasons = [reason for reason, holds in needs.items() if holds]
     return (Statement.MERGE, reasons[0]) if reasons else (Statement.REPLACE, "")
+
+
+def _inserts_only(plan: MergePlan, table: StoredTable) -> bool:
+    """True if a MERGE into the table without rows does no more than to append, and Delta's writer lays the files out as well."""
+    others = plan.mode is not ApplyMode.MERGE or plan.versions or plan.update_only or plan.metadata.names
+    return not (others or table.partition_by or _kept(plan, table))
+
+
+def _kept(plan: MergePlan, table: StoredTable) -> list[str]:
+    """Returns the columns of the table that the batch does not have, in lower case."""
+    return sorted({name.lower() for name, _ in table.columns} - {name.lower() for name in plan.columns})
 
 
 def can_use_literals(plan: MergePlan, table: StoredTable, rows: int) -> bool:

@@ -68,6 +68,12 @@ def remember(spark: SparkSession, operation: Operation, deleted: DataFrame, sequ
             (writer.mode("overwrite").option("overwriteSchema", "true") if rewritten else writer.mode("append")).save(path)
 
 
+def are_remembered(operation: Operation) -> bool:
+    """True if deletes of the table may be remembered: by earlier operations, or by an earlier try of this one."""
+    path = operation.apply.stored_as.tombstones
+    return bool(path) and DeltaLog(path).newest() is not None
+
+
 def recalled(spark: SparkSession, operation: Operation) -> DataFrame | None:
     """Returns the deletes that are remembered: `key`, NULL for all keys, and `sequence`; None if there are none."""
     path = operation.apply.stored_as.tombstones
