@@ -57,8 +57,11 @@ _TASK_BYTES: Final = 128 * 2**20
 _LEAST_TASKS: Final = 8
 _PACKED: Final = 10
 """Bytes of lines in a byte that is packed, about."""
-_HERE: Final = 2 * 2**20
+_HERE: Final = 16 * 2**20
 """Files of so many bytes are read in this process: that takes less time than a job of Spark takes to start."""
+_FEW: Final = 32
+"""Files that it opens one after the other; of more, tasks read side by side what is above _HERE_OF_MANY."""
+_HERE_OF_MANY: Final = 2 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +190,8 @@ def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[
     size = sum(one.size * (_PACKED if is_compressed(one.path) else 1) for one in files)
     if will_compile(tasks[0], files) and not has_remote_executors(spark):
         logger.info(FIRST_TIME)
-    if executors.do_the_work(spark, size, least=_HERE, instead=f"{tasks[0].archive.url}: this process reads all files"):
+    least = _HERE if len(files) <= _FEW else _HERE_OF_MANY
+    if executors.do_the_work(spark, size, least=least, instead=f"{tasks[0].archive.url}: this process reads all files"):
         return _scanned_by_tasks(spark, tasks, files, size)
     return list(chain.from_iterable(scan_file(tasks, one) for one in files))
 
