@@ -7,6 +7,7 @@ import random
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,10 +27,10 @@ from cdc_ops.events.change import ChangeBatch, arrow_type
 from cdc_ops.events.conversion.bulk import quick
 from cdc_ops.events.conversion.json_text import image_of, text_of
 from cdc_ops.events.conversion.values import ValueTooLargeError, decimal
-from cdc_ops.events.format import UNREADABLE, Format, NoValue, Read, Reader
+from cdc_ops.events.format import UNREADABLE, Format, NoValue, Read, Reader, ReadsAtOnce
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, PRECISE, TIME
-from cdc_ops.events.parse import envelopes_of
-from cdc_ops.events.record import DoubledImage, FieldType, Record
+from cdc_ops.events.parse import envelopes_of, envelopes_of_each
+from cdc_ops.events.record import Cell, DoubledImage, Envelope, FieldType, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.renames import renamer
 from cdc_ops.events.scan import tables
@@ -251,8 +252,11 @@ class _OneByOne:
 class _RowByRow(TableReader):
     """Looks at each row by itself, as if it were unusual."""
 
-    def _all_but_plain(self, batch: ChangeBatch, before: Any, after: Any) -> Iterator[int]:
-        yield from range(len(batch))
+    looked = 0
+
+    def _unusual(self, batch: ChangeBatch, before: Any, after: Any) -> Sequence[int]:
+        self.looked += len(batch)
+        return range(len(batch))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -276,6 +280,37 @@ def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool
         assert (batch.before.has, batch.after.has) == (other.before.has, other.after.has)
         assert repr(_numbered(batch.feed())) == repr(_numbered(other.feed()))
     assert min(seen["change"], seen["else"]) > lines // 16
+    assert alone.looked == len(rows)
+
+
+def _said(envelope: Envelope) -> tuple[Any, ...]:
+    """Returns all that an envelope says, as values that can be compared."""
+    images = (envelope.before, envelope.after)
+    cells = [image if image is None else (type(image), [(name, _bytes(cell)) for name, cell in image.items()]) for image in images]
+    rest = {name: getattr(envelope, name) for name in envelope.__struct_fields__ if name not in ("before", "after")}
+    return (cells, rest)
+
+
+def _bytes(cell: Cell) -> str | bytes | None:
+    return cell if cell is None or isinstance(cell, str) else bytes(cell)
+
+
+@pytest.mark.parametrize("case", [name for name, chosen in CASES.items() if isinstance(open_format(chosen.format), ReadsAtOnce)])
+def test_records_that_are_taken_apart_at_once_are_what_each_is_by_itself(case: str) -> None:
+    chosen = CASES[case]
+    form = open_format(chosen.format)
+    assert isinstance(form, ReadsAtOnce)
+    lines: list[bytes | None] = [*chosen.records(3).lines(400), None, b"null", b"", b"\xff"]
+    records = [Record(line, "f", number, 0, number) for number, line in enumerate(lines)]
+    alone = [[_said(one) for one in envelopes_of(form, record)] for record in records]
+    at_once = 0
+    for size in (2, 3, 50, len(records)):
+        found = [each for start in range(0, len(records), size) for each in envelopes_of_each(form, records[start : start + size])]
+        assert [[_said(one) for one in each] for each in found] == alone
+    for start in range(0, 400, 2):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            at_once += len(form.envelopes_of_each(records[start : start + 2]))
+    assert 100 < at_once < 400, "some are read at once, and some not"
 
 
 @pytest.mark.parametrize("case", CASES)
