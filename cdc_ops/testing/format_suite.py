@@ -20,6 +20,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -41,7 +43,7 @@ from cdc_ops.errors import ConfigError, SourceTableError
 from cdc_ops.events.conversion.values import ValueTooLargeError
 from cdc_ops.events.format import Format
 from cdc_ops.events.images import of_64_bits
-from cdc_ops.events.parse import envelopes_of
+from cdc_ops.events.parse import envelopes_of_each
 from cdc_ops.events.record import Record
 from cdc_ops.events.records.files import open_records
 from cdc_ops.events.registry import open_format
@@ -201,7 +203,9 @@ def _shown(value: Any, kind: pa.DataType) -> Any:
 def feed_of(form: Format, golden: GoldenFolder, records: Iterable[Record]) -> pa.Table:
     """Returns the canonical feed of some records."""
     reader = TableReader(form, golden.schema, golden.keys)
-    found = [(one, envelope) for one in records for envelope in envelopes_of(form, one) if is_of(envelope, golden.schema.table)]
+    of_files = [list(some) for _, some in groupby(records, key=attrgetter("file"))]
+    taken = [pair for some in of_files for pair in zip(some, envelopes_of_each(form, some), strict=True)]
+    found = [(one, envelope) for one, envelopes in taken for envelope in envelopes if is_of(envelope, golden.schema.table)]
     return reader.read([record for record, _ in found], [envelope for _, envelope in found]).feed()
 
 
