@@ -85,10 +85,10 @@ class TableReader:
 
         Most batches have next to none; what none of a batch has is found without a look at each row.
         """
-        rows = range(len(batch))
-        if not after.is_whole:
-            return rows
         found: set[int] = {*before.problems, *after.problems, *after.nulled}
+        if not after.is_whole:
+            every = self._every
+            found.update(index for index, image in enumerate(after.images) if image.__class__ is not dict or image.keys() != every)
         change, envelopes = RecordKind.CHANGE, batch.envelopes
         if set(batch.kind) != {change}:
             found.update(index for index, kind in enumerate(batch.kind) if kind is not change)

@@ -33,7 +33,7 @@ from cdc_ops.events.parse import envelopes_of, envelopes_of_each
 from cdc_ops.events.record import Cell, DoubledImage, Envelope, FieldType, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.renames import renamer
-from cdc_ops.events.scan import tables
+from cdc_ops.events.scan import spreading, tables
 from cdc_ops.events.scan.request import FileTask, ScannedArchive, TableTask
 from cdc_ops.events.scan.spreading import Spreader
 from cdc_ops.events.scan.tables import TableScan
@@ -335,15 +335,18 @@ def test_what_a_file_shows_does_not_depend_on_the_size_of_batches(
     every = [one.position for record in records for one in envelopes_of(form, record)]
     places = sorted(tuple(part for part in place if part is not None) for place in every if place and None not in place)
     found = []
-    for size in (1, 7, 4096):
-        monkeypatch.setattr(tables, "_BATCH", size)
+    limits = ((1, 1, 4 * 2**20, 64 * 2**20), (7, 5, 2_000, 64 * 2**20), (4096, 50, 900, 20_000), (4096, 4096, 4 * 2**20, 64 * 2**20))
+    for batch, size, at_once, held in limits:
+        monkeypatch.setattr(tables, "_BATCH", batch)
+        monkeypatch.setattr(spreading, "_AT_ONCE", at_once)
+        monkeypatch.setattr(spreading, "_MOST_HELD", held)
         table = TableScan(form, task, FileTask(path="f", size=0, newest=places[len(places) // 2]))
         spread = Spreader(form, [table])
         for at in range(0, len(records), size):
             spread.add(records[at : at + size])
         found.append(without_parts(table.finish()))
     assert found[0].order.behind > lines // 12
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 def _numbered(feed: pa.Table) -> list[Any]:

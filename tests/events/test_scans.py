@@ -1,5 +1,6 @@
 """Scans of archived files: what counts, what is set aside, what is told of a table. Tables of one folder get what each gets alone."""
 
+import gc
 import gzip
 import json
 from collections import Counter
@@ -19,11 +20,13 @@ from cdc_ops.core.schema.tables import TableName, TableSchema
 from cdc_ops.errors import ArchiveFileError, from_payload
 from cdc_ops.events.formats.debezium import records as debezium_records
 from cdc_ops.events.record import NOT_JSON, NOT_UTF8, Record
+from cdc_ops.events.scan import spreading
 from cdc_ops.events.scan.facts import FileFacts
 from cdc_ops.events.scan.merging import merged_facts
 from cdc_ops.events.scan.request import FileTask, FileTasks, TableTask, UnknownWatch
-from cdc_ops.events.scan.scan import scan_file
+from cdc_ops.events.scan.scan import collector_paused, scan_file
 from cdc_ops.events.scan.spreading import is_unknown
+from cdc_ops.events.scan.tables import TableScan
 from tests.events.scanned import DEBEZIUM, Scans, changes_of, event, feed_of, folded, without_parts
 from tests.unit.test_events import column
 
@@ -317,3 +320,39 @@ def test_files_of_a_scan_say_by_which_calendar_their_dates_are_so_that_spark_rea
     assert len(parts) == 2
     for folder, part in parts:
         assert b"org.apache.spark.version" in pq.read_metadata(f"{folder}/{part.name}").metadata
+
+
+def test_tables_read_what_they_have_before_they_hold_too_many_bytes_of_others(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record's values are views into the bytes of all that was taken apart with it: a rare table would keep those of a whole file."""
+    monkeypatch.setattr(spreading, "_AT_ONCE", 2_000)
+    monkeypatch.setattr(spreading, "_MOST_HELD", 10_000)
+    reads: list[int] = []
+    read = TableScan.read
+
+    def counted(table: TableScan) -> None:
+        reads.append(len(table._records))
+        read(table)
+
+    monkeypatch.setattr(TableScan, "read", counted)
+    task = scans.task(table("rare"))
+    path = scans.write("1.json", *(event("rare" if n % 50 == 0 else "big", n, n, str(n)) for n in range(1, 501)))
+    facts = scans.one(path, task)
+    assert facts.found.events == 10
+    assert sum(reads) == 10
+    assert len(reads) > 5
+
+
+def test_the_collector_is_on_again_however_scans_overlap() -> None:
+    """A second scan begins while the first one runs, and ends behind it; or the other way round."""
+    assert gc.isenabled()
+    for order in ("first", "second"):
+        first, second = collector_paused(), collector_paused()
+        first.__enter__()
+        assert not gc.isenabled()
+        second.__enter__()
+        for one in (first, second) if order == "first" else (second, first):
+            one.__exit__(None, None, None)
+        assert gc.isenabled()
+    with pytest.raises(ValueError, match="broken"), collector_paused():
+        raise ValueError("broken")
+    assert gc.isenabled()

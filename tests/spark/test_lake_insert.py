@@ -37,7 +37,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
 
 def applied(lake: Lake, op_seq: int, frame: DataFrame, change: Callable[[MergePlan], MergePlan] = lambda plan: plan) -> OperationResult:
     operation = lake.case.operation(op_seq)
-    return apply(operation, Batch(rows=frame, plan=change(plan_merge(operation, None)), latest=frame))
+    return apply(operation, Batch(rows=frame, plan=change(plan_merge(operation, None)), read_rows=frame.count()))
 
 
 def inserting(lake: Lake, op_seq: int, rows: list[Row]) -> OperationResult:
@@ -82,9 +82,12 @@ def test_first_rows_come_once_whatever_is_tried_again(lake: Lake) -> None:
 def test_a_number_that_an_empty_table_has_is_not_taken_twice(lake: Lake) -> None:
     empty = inserting(lake, 2, [])
     assert (empty.outcome, statement(lake, empty), lake.rows()) == (Outcome.APPLIED, "WRITE", [])
+    versions = lake.versions()
+    again = inserting(lake, 2, [])
+    assert (again.outcome, again.delta_version, lake.versions()) == (Outcome.ALREADY_APPLIED, empty.delta_version, versions)
     operation = lake.case.operation(2, operation_id="another")
     frame = lake.frame([(1, "x")])
-    late = apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame))
+    late = apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), read_rows=1))
     assert (late.outcome, lake.rows()) == (Outcome.NUMBER_TAKEN, [])
     assert inserting(lake, 3, [(1, "a")]).outcome is Outcome.APPLIED
     assert lake.rows() == [(1, "a")]
@@ -145,7 +148,7 @@ def test_first_rows_have_any_names_and_values_and_get_the_types_of_the_table(
         " UNION ALL SELECT 's', -9223372036854775808L, NULL, NULL, X'', double('-0.0')"
         " UNION ALL SELECT 't', 9223372036854775807L, 99.99, timestamp_ntz'9999-12-31 23:59:59.999999', NULL, NULL"
     )
-    result = apply(operation, Batch(rows=frame, plan=plan_merge(operation, None), latest=frame))
+    result = apply(operation, Batch(rows=frame, plan=plan_merge(operation, None)))
     assert statement(lake, result) == expected
     stored = spark.read.format("delta").load(lake.path)
     assert dict(stored.dtypes) == dict(columns)

@@ -110,6 +110,7 @@ def by_tasks(patch: pytest.MonkeyPatch) -> None:
     """Lets tasks of Spark read and fold files, however small they are."""
     for module in (scanned_files, land_folds):
         patch.setattr(module, "_HERE", -1)
+    patch.setattr(scanned_files, "_HERE_OF_MANY", -1)
 
 
 def test_tables_of_a_folder_are_read_once_and_come_to_what_they_come_to_alone(

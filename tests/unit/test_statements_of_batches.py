@@ -37,10 +37,16 @@ def test_a_table_without_rows_is_inserted_into(plan: dict[str, Any]) -> None:
     assert choose_statement(replace(PLAN, **plan), changed, one_row_per_key=False) == (Statement.INSERT, "")
 
 
+def test_what_cannot_be_appended_is_chosen_for_as_ever() -> None:
+    assert choose_statement(PLAN, EMPTY, one_row_per_key=True, appends=False)[0] is Statement.REPLACE
+    assert choose_statement(PLAN, EMPTY, one_row_per_key=False, appends=False)[0] is Statement.MERGE
+
+
 @pytest.mark.parametrize(
     ("plan", "table"),
     [
         ({"mode": ApplyMode.OVERWRITE}, {}),
+        ({"columns": ("id", "Name", "more")}, {}),
         ({"versions": True}, {}),
         ({"update_only": ("Name",)}, {}),
         ({"metadata": MetadataValues(own=MetadataColumns(op="op"), at="NULL", operation=1)}, {}),

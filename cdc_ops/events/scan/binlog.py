@@ -26,6 +26,8 @@ from cdc_ops.events.scan.tables import TableScan
 SMALL: Final = 2**20
 """Bytes of files that the reference decoder reads alone: some thousand rows, in less time than kernels take to load."""
 
+_TOGETHER: Final = 1024
+"""Records that are handed over at once."""
 WITHIN_PAYLOAD: Final = 1 << 62
 """Numbers of changes from here on are those of changes within compressed transactions."""
 
@@ -107,13 +109,17 @@ def read_left(form: Format, binlog: BinlogFile, tables: Sequence[LeftRows]) -> N
         one = leaving.get((table.database, table.table))
         return one.has_left(offset) if one is not None else watching
 
-    number = binlog_name(binlog.name).number
+    number, records = binlog_name(binlog.name).number, list[Record]()
     for change in binlog.changes(wants, rows_at=rows_at):
         if not isinstance(change, Definition):
             own = leaving.get((change.table.database, change.table.table))
             if own is not None and not own.is_left(change):
                 continue
-        spread.add([Record(record_of(change, number).encode(), binlog.name, line_of(change.place))])
+        records.append(Record(record_of(change, number).encode(), binlog.name, line_of(change.place)))
+        if len(records) == _TOGETHER:
+            spread.add(records)
+            records = []
+    spread.add(records)
 
 
 def line_of(place: Place) -> int:

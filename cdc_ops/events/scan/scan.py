@@ -43,13 +43,14 @@ def scan_file(tasks: Sequence[TableTask], wanted: FileTasks) -> list[FileFacts]:
     """
     path = wanted.files[0].path
     try:
-        with closing(open_archive(tasks[0].archive.url, dict(tasks[0].archive.options))) as archive, _collector_paused():
+        with closing(open_archive(tasks[0].archive.url, dict(tasks[0].archive.options))) as archive:
             form = open_format(tasks[0].archive.format)
             if form.spec.is_binlog:
                 from cdc_ops.events.scan.binlog import scan_binlog  # its kernels take a while to load
 
                 return scan_binlog(form, tasks, wanted.files, archive)
-            return _scan_records(form, tasks, wanted, archive)
+            with collector_paused():
+                return _scan_records(form, tasks, wanted, archive)
     except CdcError as error:
         failure = tuple(sorted(error.to_payload().items()))
     except FileNotFoundError:
@@ -60,15 +61,19 @@ def scan_file(tasks: Sequence[TableTask], wanted: FileTasks) -> list[FileFacts]:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Has Python look for no cycles of objects: the many of a file have none, and to look for them takes a tenth of the time."""
-    paused = gc.isenabled()
+def collector_paused() -> Iterator[None]:
+    """Has Python look for no cycles of objects: the many of a file have none, and to look for them takes a tenth of the time.
+
+    Who finds it paused leaves it so, and whoever paused it goes on with it: of several threads the last one out leaves it on.
+    """
+    if not gc.isenabled():
+        yield
+        return
     gc.disable()
     try:
         yield
     finally:
-        if paused:
-            gc.enable()
+        gc.enable()
 
 
 def _scan_records(form: Format, tasks: Sequence[TableTask], wanted: FileTasks, archive: Archive) -> list[FileFacts]:

@@ -1,6 +1,7 @@
 """Hands records to the tables that they concern."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from cdc_ops.core.events.format_spec import RecordKind
 from cdc_ops.events.format import Format
@@ -8,6 +9,10 @@ from cdc_ops.events.parse import envelopes_of_each
 from cdc_ops.events.record import Envelope, Record
 from cdc_ops.events.scan.request import TableTask
 from cdc_ops.events.scan.tables import TableScan
+
+_AT_ONCE: Final = 4 * 2**20
+_MOST_HELD: Final = 64 * 2**20
+"""Bytes of records that are taken apart at once, and that tables hold together before they read what they have."""
 
 
 class Spreader:
@@ -25,6 +30,7 @@ class Spreader:
             self._by_name.setdefault(table.name, []).append(table)
         self._watching = [table for table in tables if table.task.watch is not None]
         self._unknown: dict[tuple[int, str, str], bool] = {}
+        self._held = 0
 
     @property
     def watches(self) -> bool:
@@ -33,6 +39,16 @@ class Spreader:
 
     def add(self, records: Sequence[Record]) -> None:
         """Takes records, in the order of the file."""
+        for some, size in _parts(records):
+            self._spread(some)
+            # What a record says holds the bytes of all that were taken apart with it, of whatever table they are.
+            self._held += size
+            if self._held >= _MOST_HELD:
+                self._held = 0
+                for table in self._tables:
+                    table.read()
+
+    def _spread(self, records: Sequence[Record]) -> None:
         by_name, every, watches = self._by_name.get, self._tables, self.watches
         for record, envelopes in zip(records, envelopes_of_each(self._form, records), strict=True):
             for envelope in envelopes:
@@ -60,6 +76,22 @@ class Spreader:
             table.add_unknown(record, envelope)
         elif table.task.again:
             table.add(record, Envelope(RecordKind.CONTROL, schema=envelope.schema, table=envelope.table))
+
+
+def _parts(records: Sequence[Record]) -> Iterator[tuple[Sequence[Record], int]]:
+    """Cuts records into those that are taken apart at once; yields their bytes beside them."""
+    sizes = [len(record.value or b"") for record in records]
+    total = sum(sizes)
+    if total <= _AT_ONCE:
+        yield records, total
+        return
+    begin = size = 0
+    for index, one in enumerate(sizes):
+        if size and size + one > _AT_ONCE:
+            yield records[begin:index], size
+            begin, size = index, 0
+        size += one
+    yield records[begin:], size
 
 
 def is_unknown(task: TableTask, schema: str, table: str) -> bool:

@@ -28,7 +28,6 @@ from cdc_ops.events.scan.statements import statement_finder
 from cdc_ops.events.table import TableReader
 
 _BATCH: Final = 4096
-_BATCH_BYTES: Final = 64 * 2**20
 _SHOWN: Final = 5
 _EPOCH: Final = datetime(1970, 1, 1)
 _NEVER: Final = -(2**63)
@@ -53,7 +52,6 @@ class TableScan:
         self._rename = renamer(form.spec, task.schema, task.renamed, task.renamings)
         self._changes = ChangeParts(task.changes, file.path, task.buckets, neighbours)
         self._feed = Parts(task.feed, "feed", file.path, neighbours)
-        self._most_bytes, self._bytes, self._settled = _BATCH_BYTES // neighbours, 0, 0
         self._seen = _Seen(form, task, file)
         self._records: list[Record] = []
         self._envelopes: list[Envelope] = []
@@ -74,10 +72,8 @@ class TableScan:
 
     def settle(self) -> None:
         """Reads what was taken, once it is enough."""
-        self._bytes += sum(len(record.value or b"") for record in self._records[self._settled :])
-        self._settled = len(self._records)
-        if self._settled >= _BATCH or self._bytes >= self._most_bytes:
-            self._read()
+        if len(self._records) >= _BATCH:
+            self.read()
 
     def add_unknown(self, record: Record, envelope: Envelope) -> None:
         """Takes a record of a table that nobody knows."""
@@ -106,14 +102,15 @@ class TableScan:
 
     def finish(self) -> TableFacts:
         """Writes what is left, and tells what the file shows."""
-        self._read()
+        self.read()
         self._changes.flush()
         self._feed.flush()
         return self._seen.facts(self._changes, self._feed)
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Reads what was taken."""
         records, envelopes = self._records, self._envelopes
-        self._records, self._envelopes, self._bytes, self._settled = [], [], 0, 0
+        self._records, self._envelopes = [], []
         if not records or self.too_large:
             return
         try:

@@ -105,7 +105,8 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
     stored = _stored_table(now) if now else None
     known = batch.manifest.landed.rows if batch.manifest else None
     alone = batch.latest is not None
-    statement = choose_statement(batch.plan, stored, one_row_per_key=alone, rows=known)[0] if stored else Statement.MERGE
+    appends = can_commit(spark) and _counts_appended(batch)
+    statement = choose_statement(batch.plan, stored, one_row_per_key=alone, rows=known, appends=appends)[0] if stored else Statement.MERGE
     why = ""
     try:
         if files := appendable_files(operation, batch):
@@ -117,11 +118,14 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
     except (NotWrittenError, NotSearchedError) as error:  # nothing of them is in the table
         why = str(error)
     if now and statement is Statement.INSERT:
-        done = _insert(spark, operation, batch, record, now) if can_commit(spark) else None
-        if done is not None:
-            return done
-        statement = Statement.MERGE
+        done = _insert(spark, operation, batch, record, now)
+        return done or execute(spark, operation, batch, record)  # with a look at what the table is now
     return replace(_execute_by_spark(spark, operation, batch, record, stored, statement), not_by_tasks=why)
+
+
+def _counts_appended(batch: Batch) -> bool:
+    """True if the rows that an append writes are counted as those of a MERGE would be: which rows were read, it does not tell."""
+    return batch.check is None and (batch.read_rows is not None or not batch.plan.deleted_flag)
 
 
 def _insert(spark: SparkSession, operation: Operation, batch: Batch, record: str, now: LogVersion) -> Executed | None:
@@ -140,7 +144,7 @@ def _insert(spark: SparkSession, operation: Operation, batch: Batch, record: str
             folder=operation.target.path,
             overwrites=False,
             partition_by=None,
-            check=batch.check or (lambda _: None),
+            check=lambda _: None,
             at=SeenVersion(version=now.version, application=application),
         )
         if not write.run():

@@ -6,8 +6,9 @@ Steps decide on facts. Files that no facts name are read by nobody.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -20,6 +21,7 @@ from cdc_ops.core.archive.binlogs.binlog_sequence import check_sequence
 from cdc_ops.core.archive.read_files import ReadFile
 from cdc_ops.core.events.change_feed import key_columns
 from cdc_ops.core.events.ddl_changes import Renaming
+from cdc_ops.core.events.format_spec import Container
 from cdc_ops.core.formats.checks import check_format
 from cdc_ops.core.operation.log_batch import LogBatch
 from cdc_ops.core.operation.operation import Operation
@@ -60,8 +62,9 @@ _PACKED: Final = 10
 _HERE: Final = 16 * 2**20
 """Files of so many bytes are read in this process: that takes less time than a job of Spark takes to start."""
 _FEW: Final = 32
-"""Files that it opens one after the other; of more, tasks read side by side what is above _HERE_OF_MANY."""
 _HERE_OF_MANY: Final = 2 * 2**20
+"""Bytes of more files than _FEW, which it would open one after the other, and of binlogs, whose kernels would be loaded here too."""
+_reads_here: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,12 +190,31 @@ def scan_tables(spark: SparkSession, tasks: tuple[TableTask, ...], wanted: Seque
 
 
 def _scanned(spark: SparkSession, tasks: tuple[TableTask, ...], files: Sequence[FileTasks]) -> list[FileFacts]:
-    size = sum(one.size * (_PACKED if is_compressed(one.path) else 1) for one in files)
+    spec = spec_of(tasks[0].archive.format)
+    packs = spec.files.container in (Container.AVRO, Container.PARQUET)
+    size = sum(one.size * (_PACKED if packs or is_compressed(one.path) else 1) for one in files)
     if will_compile(tasks[0], files) and not has_remote_executors(spark):
         logger.info(FIRST_TIME)
-    least = _HERE if len(files) <= _FEW else _HERE_OF_MANY
-    if executors.do_the_work(spark, size, least=least, instead=f"{tasks[0].archive.url}: this process reads all files"):
+    with _alone() as alone:
+        if size <= (_HERE if alone and len(files) <= _FEW and not spec.is_binlog else _HERE_OF_MANY):
+            return _scanned_here(tasks, files)
+    if executors.do_the_work(spark, size, least=_HERE_OF_MANY, instead=f"{tasks[0].archive.url}: this process reads all files"):
         return _scanned_by_tasks(spark, tasks, files, size)
+    return _scanned_here(tasks, files)
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """Yields whether no other table's files are read here: one thread of Python works at a time, where tasks work side by side."""
+    alone = _reads_here.acquire(blocking=False)
+    try:
+        yield alone
+    finally:
+        if alone:
+            _reads_here.release()
+
+
+def _scanned_here(tasks: tuple[TableTask, ...], files: Sequence[FileTasks]) -> list[FileFacts]:
     return list(chain.from_iterable(scan_file(tasks, one) for one in files))
 
 

@@ -59,7 +59,9 @@ class StoredTable:
     files: int | None = None
 
 
-def choose_statement(plan: MergePlan, table: StoredTable, *, one_row_per_key: bool, rows: int | None = None) -> tuple[Statement, str]:
+def choose_statement(
+    plan: MergePlan, table: StoredTable, *, one_row_per_key: bool, rows: int | None = None, appends: bool = True
+) -> tuple[Statement, str]:
     """Chooses the statement of a batch.
 
     Args:
@@ -67,14 +69,15 @@ def choose_statement(plan: MergePlan, table: StoredTable, *, one_row_per_key: bo
         table: The table as it is before the statement.
         one_row_per_key: The batch has been brought to one row per key; MERGE would notice if it had more, REPLACE would insert them.
         rows: How many rows it has at most, None if that is not known.
+        appends: Rows can be appended in a transaction that has read the table.
 
     Returns:
         The statement, and why it has to be a MERGE; "" for the others.
     """
-    if table.files == 0 and _inserts_only(plan, table):
+    if appends and table.files == 0 and _inserts_only(plan, table):
         return Statement.INSERT, ""
     opens_all = not (rows is not None and can_use_literals(plan, table, rows))
-    kept = _kept(plan, table)
+    kept = sorted({name.lower() for name, _ in table.columns} - {name.lower() for name in plan.columns})
     needs = {
         "the whole table is written": plan.mode is not ApplyMode.MERGE,
         "a key may have several rows": not one_row_per_key or plan.versions,
@@ -95,12 +98,8 @@ def choose_statement(plan: MergePlan, table: StoredTable, *, one_row_per_key: bo
 def _inserts_only(plan: MergePlan, table: StoredTable) -> bool:
     """True if a MERGE into the table without rows does no more than to append, and Delta's writer lays the files out as well."""
     others = plan.mode is not ApplyMode.MERGE or plan.versions or plan.update_only or plan.metadata.names
-    return not (others or table.partition_by or _kept(plan, table))
-
-
-def _kept(plan: MergePlan, table: StoredTable) -> list[str]:
-    """Returns the columns of the table that the batch does not have, in lower case."""
-    return sorted({name.lower() for name, _ in table.columns} - {name.lower() for name in plan.columns})
+    same = {name.lower() for name, _ in table.columns} == {name.lower() for name in plan.columns}
+    return same and not (others or table.partition_by)
 
 
 def can_use_literals(plan: MergePlan, table: StoredTable, rows: int) -> bool:
