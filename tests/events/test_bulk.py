@@ -25,12 +25,12 @@ from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.events.change import ChangeBatch, arrow_type
 from cdc_ops.events.conversion.bulk import quick
-from cdc_ops.events.conversion.json_text import image_of, text_of
+from cdc_ops.events.conversion.json_text import image_of, images_of, text_of
 from cdc_ops.events.conversion.values import ValueTooLargeError, decimal
 from cdc_ops.events.format import UNREADABLE, Format, NoValue, Read, Reader, ReadsAtOnce
 from cdc_ops.events.formats.debezium.schema_names import CONNECT, PRECISE, TIME
 from cdc_ops.events.parse import envelopes_of, envelopes_of_each
-from cdc_ops.events.record import Cell, DoubledImage, Envelope, FieldType, Record
+from cdc_ops.events.record import Cell, DoubledImage, Envelope, FieldType, Image, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.renames import renamer
 from cdc_ops.events.scan import spreading, tables
@@ -281,6 +281,29 @@ def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool
         assert repr(_numbered(batch.feed())) == repr(_numbered(other.feed()))
     assert min(seen["change"], seen["else"]) > lines // 16
     assert alone.looked == len(rows)
+
+
+def test_images_are_at_once_what_each_is_by_itself() -> None:
+    texts = (
+        '{"a":1,"b":"x"}',
+        '{"a":1,"a":2}',
+        '{"a":1,"a":1}',
+        '{"a" : 1}',
+        '{"\u00e9":1,"\\u00e9":2}',
+        '{"a":{"b":1,"b":2}}',
+        "{}",
+        "null",
+        "",
+    )
+    raws = [Raw(text.encode()) for text in texts]
+    alone = [_cells(image_of(raw)) for raw in raws]
+    assert [image and image[0] is DoubledImage for image in alone] == [False, True, True, False, True, False, False, None, None]
+    for some in (*itertools.product(range(len(raws)), repeat=2), range(len(raws))):
+        assert [_cells(image) for image in images_of([raws[index] for index in some])] == [alone[index] for index in some]
+
+
+def _cells(image: Image | None) -> tuple[type, dict[str, Any]] | None:
+    return None if image is None else (type(image), {name: _bytes(cell) for name, cell in image.items()})
 
 
 def _said(envelope: Envelope) -> tuple[Any, ...]:
