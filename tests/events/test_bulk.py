@@ -302,16 +302,14 @@ def test_images_are_at_once_what_each_is_by_itself() -> None:
         assert [_cells(image) for image in images_of([raws[index] for index in some])] == [alone[index] for index in some]
 
 
-def _cells(image: Image | None) -> tuple[type, dict[str, Any]] | None:
-    return None if image is None else (type(image), {name: _bytes(cell) for name, cell in image.items()})
+def _cells(image: Image | None) -> tuple[type, list[tuple[str, Any]]] | None:
+    return None if image is None else (type(image), [(name, _bytes(cell)) for name, cell in image.items()])
 
 
 def _said(envelope: Envelope) -> tuple[Any, ...]:
     """Returns all that an envelope says, as values that can be compared."""
-    images = (envelope.before, envelope.after)
-    cells = [image if image is None else (type(image), [(name, _bytes(cell)) for name, cell in image.items()]) for image in images]
     rest = {name: getattr(envelope, name) for name in envelope.__struct_fields__ if name not in ("before", "after")}
-    return (cells, rest)
+    return (_cells(envelope.before), _cells(envelope.after), rest)
 
 
 def _bytes(cell: Cell) -> str | bytes | None:

@@ -138,7 +138,7 @@ def _total_order(event: Event) -> int | None:
 
 
 def _mysql_place(event: Event, source: Origin, streamed: bool, offset: int | None) -> Position:
-    total = event.transaction.total_order if event.transaction is not None else None
+    total = _total_order(event)
     if total is None:
         vague = streamed and is_mariadb(source.connector, source.gtid) and event.op not in (None, EventOperation.TRUNCATE)
         total = offset if vague else LANDED_NUMBER
