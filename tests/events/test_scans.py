@@ -342,7 +342,7 @@ def test_tables_read_what_they_have_before_they_hold_too_many_bytes_of_others(sc
     assert len(reads) > 5
 
 
-def test_the_collector_is_on_again_however_scans_overlap() -> None:
+def test_the_collector_is_on_again_however_scans_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second scan begins while the first one runs, and ends behind it; or the other way round."""
     assert gc.isenabled()
     for order in ("first", "second"):
@@ -355,4 +355,17 @@ def test_the_collector_is_on_again_however_scans_overlap() -> None:
         assert gc.isenabled()
     with pytest.raises(ValueError, match="broken"), collector_paused():
         raise ValueError("broken")
+    assert gc.isenabled()
+    first, second, is_enabled = collector_paused(), collector_paused(), gc.isenabled
+    first.__enter__()
+
+    def asked_before_the_first_one_ends() -> bool:
+        found = is_enabled()
+        first.__exit__(None, None, None)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gc, "isenabled", asked_before_the_first_one_ends)
+        second.__enter__()
+    second.__exit__(None, None, None)
     assert gc.isenabled()
