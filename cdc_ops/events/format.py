@@ -4,11 +4,14 @@ A format is opened with its options, once for a scan. It reads records in two st
 `envelopes` takes a record apart without knowing any table, `reader` says how the text of one column's values becomes the stored value.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol, runtime_checkable
+from functools import cache
+from typing import Any, Final, Protocol, Union, runtime_checkable
 
+import msgspec
 import pyarrow as pa
 
 from cdc_ops.core.events.format_spec import FormatSpec
@@ -41,12 +44,40 @@ def unreadable(_: str) -> NoValue:
     return UNREADABLE
 
 
-Bulk = Callable[[bytes], pa.Array]
-"""A JSON array of values, as records spell them -> the stored values, as an array of the column's type.
+_MINUS_ZERO: Final = re.compile(rb"-0\s*[,\]]")
 
-It only takes what is plain, and reads it as `Read` does: for all else it raises `ValueError` (so do msgspec and Arrow), and every value is
-read by itself.
-"""
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """How many values are read at once, if all of them are plain: exactly as `Read` reads each.
+
+    Args:
+        kinds: What their JSON is parsed as: of `int`, `float`, `bool`, `str`, and `bytes` for base64.
+        read: Values so parsed, None for NULL -> the stored values, as an array of the column's type. For what is not plain it raises
+            `ValueError` (so do msgspec and Arrow), and every value is read by itself.
+    """
+
+    kinds: tuple[type, ...]
+    read: Callable[[Sequence[Any]], pa.Array]
+
+    def then(self, change: Callable[[pa.Array], pa.Array]) -> "Bulk":
+        """Returns what changes the values that this reads."""
+        return Bulk(self.kinds, lambda cells: change(self.read(cells)))
+
+    def of_json(self, data: bytes) -> pa.Array:
+        """Reads a JSON array of values, as records spell them.
+
+        Raises:
+            ValueError: they are not plain.
+        """
+        if _MINUS_ZERO.search(data) and {int, float} & {*self.kinds}:
+            raise ValueError("-0")  # which msgspec takes for 0
+        return self.read(_decoder_of(self.kinds).decode(data))
+
+
+@cache
+def _decoder_of(kinds: tuple[type, ...]) -> Any:
+    return msgspec.json.Decoder(list[Union[*kinds, None]])  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +127,7 @@ class ReadsAtOnce(Protocol):
     """A format that reads many records at once, which is quicker; `Format` is enough for all others."""
 
     def envelopes_of_each(self, records: Sequence[Record]) -> Sequence[Sequence[Envelope]]:
-        """Returns what `Format.envelopes` returns of each of some records.
+        """Returns what `Format.envelopes` returns of each of some records; images may be left as the JSON that they are.
 
         Raises:
             msgspec.DecodeError, NotOfFormatError: one of them is not of this format. Each is asked for by itself then.

@@ -2,18 +2,29 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from cdc_ops.events.conversion.json_text import image_of, text_of
-from cdc_ops.events.record import DoubledImage, Image
+from cdc_ops.events.conversion.json_text import image_of, images_of, text_of
+from cdc_ops.events.record import DoubledImage, Envelope, Image
 
 _MOST_DIGITS: Final = 38
 _PLAIN_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,37})")
 _ESCAPED: Final = re.compile(r"\\u00[01][0-9a-f]")
+
+
+def take_apart(envelopes: Sequence[Envelope]) -> None:
+    """Makes images of the objects of JSON that envelopes hold."""
+    for side in ("before", "after"):
+        raws = [one for one in envelopes if getattr(one, side).__class__ is Raw]
+        for envelope, image in zip(raws, images_of([getattr(one, side) for one in raws]), strict=True):
+            setattr(envelope, side, image)
+    for envelope in envelopes:
+        if envelope.completes:
+            envelope.after, envelope.completes = completed(envelope.before, envelope.after), False  # type: ignore[arg-type]
 
 
 def completed(before: Image | None, after: Image | None) -> Image | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -66,13 +66,14 @@ class Envelope(Struct, gc=False):
         position: The numbers of `FormatSpec.order`, None for one that the record lacks.
         op: The operation of a change, as the format's letters say it; None if it says none.
         schema, table: Of which table it is; "" if it does not say.
-        before, after: The row before and after; None for none.
+        before, after: The row before and after; None for none. An object of JSON (`Raw`) is not taken apart yet: see `images.take_apart`.
         types: How values are written, None for records that do not say it.
         snapshot: The row comes from a snapshot.
         transaction: The tool's name of the transaction.
         source_time: When the source says that it happened: microseconds since 1970 in UTC.
         ddl: The statement of a `ddl` record.
         reason: Why a record is `bad`.
+        completes: Once its images are taken apart, `after` is to be completed from `before`.
     """
 
     kind: RecordKind
@@ -80,14 +81,15 @@ class Envelope(Struct, gc=False):
     op: str | None = None
     schema: str = ""
     table: str = ""
-    before: Image | None = None
-    after: Image | None = None
+    before: Image | Raw | None = None
+    after: Image | Raw | None = None
     types: Mapping[str, FieldType] | None = None
     snapshot: bool = False
     transaction: str | None = None
     source_time: int | None = None
     ddl: str | None = None
     reason: str | None = None
+    completes: bool = False
 
 
 NOT_UTF8 = "the record is not valid UTF-8; 'raw' has its bytes as base64"
@@ -99,6 +101,10 @@ class NotOfFormatError(Exception):
     """A record is not what its format writes; the text is the reason."""
 
 
+MOST_OF_TOMBSTONE: Final = 16
+"""Bytes of a record that may be one without a value: `null` among blanks."""
+
+
 def is_tombstone(value: bytes | None) -> bool:
     """True for records without a value (none, blanks, or `null`), which follow a delete so that Kafka's compaction forgets the key."""
-    return value is None or (len(value) <= 16 and value.strip(b" ") in (b"", b"null"))
+    return value is None or (len(value) <= MOST_OF_TOMBSTONE and value.strip(b" ") in (b"", b"null"))

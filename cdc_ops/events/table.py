@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import WHOLE_ROW, EventOperation, RecordKind, RowImage
 from cdc_ops.core.schema.logical_types import LogicalType, logical_type_of
@@ -16,14 +17,18 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable
 from cdc_ops.events.change import ChangeBatch, ChangeTypes, Images, Key
 from cdc_ops.events.conversion.json_text import text_of
-from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Format, NoValue, Reader
+from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Bulk, Format, NoValue, Reader
+from cdc_ops.events.images import take_apart
 from cdc_ops.events.record import Cell, DoubledImage, Envelope, FieldType, Image, Record
+from cdc_ops.events.typed_images import TypedImages
 
 _OPERATIONS: Final = frozenset(str(operation) for operation in EventOperation)
 _PLAIN_OPERATIONS: Final = frozenset(map(str, (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)))
 _WITH_ROW: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)
 _SHOWN: Final = 40
 """Characters of a value that a reason shows."""
+_FAILURES: Final = 2
+"""Batches more than those that could be parsed by the table's types, after which no other is tried."""
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -51,6 +56,11 @@ class TableReader:
         self._after = [_ColumnReader(form, schema, index) for index in range(len(self._names))]
         self._before = [reader for reader in self._after if before or reader.index in in_key]
         self._with_before = before
+        self._parsers: tuple[Mapping[str, FieldType] | None, TypedImages, TypedImages] | None = None
+        self._typed = self._not_typed = 0
+        """Batches whose images could be parsed by the table's types, and those that could not."""
+        self._odd: set[str] = set()
+        """Columns that had values which are not plain: they are not parsed with the others."""
 
     def read(self, records: Sequence[Record], envelopes: Sequence[Envelope]) -> ChangeBatch:
         """Returns the rows of some envelopes.
@@ -62,9 +72,7 @@ class TableReader:
         Raises:
             ValueTooLargeError: a column does not hold a value, and can be widened.
         """
-        before, after = (
-            _Side(name, envelopes, readers, self.types.columns) for name, readers in (("before", self._before), ("after", self._after))
-        )
+        before, after = self._typed_sides(envelopes) or self._sides(envelopes)
         before.keys, after.keys = (side.key(self.types.key_indexes) for side in (before, after))
         batch = self._empty(records, envelopes)
         unusual = self._unusual(batch, before, after)
@@ -79,6 +87,43 @@ class TableReader:
         batch.after.columns = after.arrays(self.types)
         batch.before.columns = before.arrays(self.types) if self._with_before else ()
         return batch
+
+    def _sides(self, envelopes: Sequence[Envelope]) -> tuple["_Side", "_Side"]:
+        take_apart(envelopes)
+        types = self.types.columns
+        before, after = _Side("before", envelopes, self._before, types), _Side("after", envelopes, self._after, types)
+        odd = before.odd | after.odd
+        if not odd <= self._odd:
+            self._odd |= odd
+            self._parsers = None
+        return before, after
+
+    def _typed_sides(self, envelopes: Sequence[Envelope]) -> tuple["_Side", "_Side"] | None:
+        """Returns the same of images that are still JSON, and that have the table's columns and plain values; None for others."""
+        sides = {type(one.after) for one in envelopes} | {type(one.before) for one in envelopes}
+        if sides | {type(None)} != {Raw, type(None)} or self._not_typed > self._typed + _FAILURES:
+            return None
+        types = {id(one.types): one.types for one in envelopes if one.before is not None or one.after is not None}
+        if len(types) != 1:
+            return None
+        [kinds] = types.values()
+        try:
+            found = self._of_json(envelopes, kinds)
+        except ValueError:
+            self._not_typed += 1
+            return None
+        self._typed += 1
+        return found
+
+    def _of_json(self, envelopes: Sequence[Envelope], kinds: Mapping[str, FieldType] | None) -> tuple["_Side", "_Side"]:
+        if self._parsers is None or self._parsers[0] is not kinds:
+            names = {reader.column.name: reader for reader in self._after}
+            bulks = {name: names[name].bulk(kinds) if name not in self._odd else None for name in names}
+            unread = () if self._with_before else self._every - {one.column.name for one in self._before}
+            self._parsers = kinds, TypedImages(bulks, unread), TypedImages(bulks)
+        _, before, after = self._parsers
+        types = self.types.columns
+        return _Side("before", envelopes, self._before, types, before), _Side("after", envelopes, self._after, types, after)
 
     def _unusual(self, batch: ChangeBatch, before: "_Side", after: "_Side") -> Sequence[int]:
         """Returns the rows that are not whole rows which keep their key and have nothing wrong: those that `_change` looks at.
@@ -169,14 +214,14 @@ class TableReader:
             if image is not None:
                 batch.present[index] = None if self._form.spec.sparse and op in WHOLE_ROW else found
             batch.nulled[index] = after.nulled.get(index, ())
-        if image is not None and (found is not None or len(image) != len(self._names)):
+        if image is not None and not isinstance(image, Raw) and (found is not None or len(image) != len(self._names)):
             batch.unmapped[index] = tuple(name for name in image if name not in self._every)
 
-    def _found(self, image: Image | None) -> tuple[str, ...] | None:
-        """Returns the columns that an image has, None if it has all of them."""
+    def _found(self, image: Image | Raw | None) -> tuple[str, ...] | None:
+        """Returns the columns that an image has, None if it has all of them; one that is still JSON has those of the table."""
         if image is None:
             return ()
-        if self._every <= image.keys():
+        if isinstance(image, Raw) or self._every <= image.keys():
             return None
         return tuple(name for name in self._names if name in image)
 
@@ -216,6 +261,10 @@ class _ColumnReader:
             found = self._readers[kind] = self._form.reader(self.column, kind)
         return found
 
+    def bulk(self, kinds: Mapping[str, FieldType] | None) -> Bulk | None:
+        """Returns how values are read at once that are written as the record's types say."""
+        return self.reader(kinds.get(self.column.name) if kinds is not None else None).bulk
+
     def problem(self, side: str, text: str, value: NoValue, envelope: Envelope) -> str | None:
         """Returns why a value makes its record bad, None if NULL may stand for it."""
         said = f"column {self.column.name!r} of the {side} image: {text[:_SHOWN]}"
@@ -234,9 +283,20 @@ class _Side:
         envelopes: The events.
         readers: The columns that are read.
         stored: The types of all columns.
+        parser: Parses images that are still JSON.
+
+    Raises:
+        ValueError: they are not as the parser has them.
     """
 
-    def __init__(self, name: str, envelopes: Sequence[Envelope], readers: Sequence[_ColumnReader], stored: Sequence[pa.DataType]) -> None:
+    def __init__(
+        self,
+        name: str,
+        envelopes: Sequence[Envelope],
+        readers: Sequence[_ColumnReader],
+        stored: Sequence[pa.DataType],
+        parser: TypedImages | None = None,
+    ) -> None:
         self.name = name
         self._stored = stored
         self.keys: list[Key | None] = []
@@ -247,43 +307,52 @@ class _Side:
         """Columns of records whose value the stored type does not hold, by their index."""
         self.columns: dict[int, list[Any] | pa.Array] = {}
         """The values by the column's number; None where there is none."""
+        self.odd: set[str] = set()
+        """Columns whose values could be read at once, were they plain."""
         change, side = RecordKind.CHANGE, attrgetter(name)
-        self.images: list[Image | None] = [side(one) if one.kind is change else None for one in envelopes]
+        self.images: list[Any] = [side(one) if one.kind is change else None for one in envelopes]
         """The images of changes, None where there is none."""
-        changes = [(index, image) for index, image in enumerate(self.images) if image is not None]
         self._envelopes = envelopes
-        types = {id(kinds): kinds for kinds in [envelopes[index].types for index, _ in changes]}
+        types = {id(one.types): one.types for one, image in zip(envelopes, self.images, strict=True) if image is not None}
         self._types = next(iter(types.values())) if types else None
         self._is_of_one_kind = len(types) == 1
-        every = _columns(self.images) if len(readers) == len(stored) else None
+        every = parser.columns(self.images) if parser is not None else _columns(self.images) if len(readers) == len(stored) else None
         self.is_whole = every is not None and every.keys() == {reader.column.name for reader in readers}
         """True if each image that there is has all of the table's columns, no others, and none of them twice."""
         for reader in readers:
-            at_once = self._read_at_once(reader, every)
-            self.columns[reader.index] = self._read(reader, changes) if at_once is None else at_once
+            name = reader.column.name
+            cells = every.get(name) if every is not None else None
+            if cells is None:
+                cells = [None if image is None else image.get(name) for image in self.images]
+            self.columns[reader.index] = self._read(reader, cells, typed=parser is not None and name in parser.typed)
 
-    def _read_at_once(self, reader: _ColumnReader, every: Mapping[str, Sequence[Cell]] | None) -> pa.Array | None:
-        """Returns the values of a column if all of them are plain, and written alike; None if each has to be read by itself."""
-        name = reader.column.name
-        bulk = reader.reader(self._types.get(name) if self._types is not None else None).bulk if self._is_of_one_kind else None
-        if bulk is None:
-            return None
-        cells = every.get(name) if every is not None else None
-        if cells is None:
-            cells = [None if image is None else image.get(name) for image in self.images]
-        try:
-            found = bulk(_ENCODER.encode(cells))
-        except ValueError:  # not plain
-            return None
-        return found if len(found) == len(cells) and found.type == self._stored[reader.index] else None
+    def _read(self, reader: _ColumnReader, cells: Sequence[Any], *, typed: bool) -> pa.Array | list[Any]:
+        """Returns the values of a column: at once if all of them are plain, and written alike; otherwise each is read by itself.
 
-    def _read(self, reader: _ColumnReader, changes: Sequence[tuple[int, Any]]) -> list[Any]:
+        Args:
+            reader: Reads the column.
+            cells: Its values.
+            typed: They are parsed already; `ValueError` is raised unless all of them are plain.
+        """
+        bulk = reader.bulk(self._types) if self._is_of_one_kind else None
+        if bulk is not None:
+            try:
+                found = bulk.read(cells) if typed else bulk.of_json(_ENCODER.encode(cells))
+                if len(found) == len(cells) and found.type == self._stored[reader.index]:
+                    return found
+            except ValueError:  # not plain
+                self.odd.add(reader.column.name)
+        if typed and any(cell is not None for cell in cells):
+            raise ValueError("not plain")
+        return self._read_each(reader, cells)
+
+    def _read_each(self, reader: _ColumnReader, cells: Sequence[Cell]) -> list[Any]:
         values: list[Any] = [None] * len(self._envelopes)
         name, types, read = reader.column.name, None, reader.reader(None).read
-        for index, image in changes:
-            cell, envelope = image.get(name), self._envelopes[index]
+        for index, cell in enumerate(cells):
             if cell is None:
                 continue
+            envelope = self._envelopes[index]
             try:
                 text = text_of(cell)
             except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,13 +1,11 @@
 """Columns of values at once: what most records have is plain, and a rule for it stands beside the rule for a single value.
 
-Such a function takes a JSON array of all values of a column. It reads them exactly as the rule for one value does, or raises `ValueError`
-(so do msgspec and Arrow): then each value is read by itself. So it may be as narrow as it likes, and never more lenient.
+Such a rule (`Bulk`) may be as narrow as it likes, and never more lenient: what it does not take is read value by value.
 """
 
-import re
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,13 +19,6 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 NARROW: Final = 18
 """Digits of decimals that are numbers of 64 bits."""
 _DAY: Final = 86_400_000_000
-_INTEGERS: Final = msgspec.json.Decoder(list[int | None])
-_FLOATS: Final = msgspec.json.Decoder(list[float | None])
-_BOOLEANS: Final = msgspec.json.Decoder(list[bool | None])
-_TEXTS: Final = msgspec.json.Decoder(list[str | None])
-_OCTETS: Final = msgspec.json.Decoder(list[bytes | None])
-_DIGITS: Final = msgspec.json.Decoder(list[int | str | None])
-_MINUS_ZERO: Final = re.compile(rb"-0\s*[,\]]")
 
 
 def quick(read: Read, bulk: Bulk | None) -> Read:
@@ -50,91 +41,59 @@ def reader_of(read: Read, untyped: str = "") -> Reader:
 def first_of(*bulks: Bulk) -> Bulk:
     """Returns what reads a column in the first of some ways that takes it."""
 
-    def read(data: bytes) -> pa.Array:
-        for bulk in bulks[:-1]:
+    def read(cells: Sequence[Any]) -> pa.Array:
+        found = {*map(type, cells)} - {type(None)}
+        able = [bulk for bulk in bulks if found <= {*bulk.kinds}]
+        for bulk in able[:-1]:
             try:
-                return bulk(data)
+                return bulk.read(cells)
             except ValueError:
                 pass
-        return bulks[-1](data)
+        if not able:
+            raise ValueError("of several kinds")
+        return able[-1].read(cells)
 
-    return read
+    return Bulk(tuple(dict.fromkeys(kind for bulk in bulks for kind in bulk.kinds)), read)
 
 
 def stored_as(column: Column, bulk: Bulk) -> Bulk:
     """Returns what reads whole numbers into the stored type of a column."""
     kind = Field.of("", column.delta_type).arrow
-    return lambda data: bulk(data).cast(kind)
+    return bulk.then(lambda found: found.cast(kind))
 
 
-def integers(data: bytes) -> pa.Array:
-    """Reads whole numbers of 64 bits."""
-    return _of_64_bits(_INTEGERS.decode(data))
-
-
-def _of_64_bits(found: list[int | None]) -> pa.Array:
+def _of_64_bits(found: Sequence[int | None]) -> pa.Array:
     try:
         return pa.array(found, pa.int64())
     except OverflowError as error:
         raise ValueError(str(error)) from None
 
 
-def booleans(data: bytes) -> pa.Array:
-    """Reads `true` and `false`."""
-    return pa.array(_BOOLEANS.decode(data), pa.bool_())
-
-
-def bits(data: bytes) -> pa.Array:
-    """Reads `true` and `false` as 1 and 0."""
-    return booleans(data).cast(pa.int64())
-
-
-def ones(data: bytes) -> pa.Array:
-    """Reads 1 and 0 as true and false."""
-    _refuse_minus_zero(data)
-    return within(integers(data), 0, 1).cast(pa.bool_())
-
-
-def _refuse_minus_zero(data: bytes) -> None:
-    """Refuses a whole number that msgspec takes for 0: as a float it has a sign, and a truth value is not spelled so."""
-    if _MINUS_ZERO.search(data):
-        raise ValueError("-0")
-
-
-def floats(data: bytes) -> pa.Array:
-    """Reads numbers of 64 bits."""
-    _refuse_minus_zero(data)
-    return pa.array(_FLOATS.decode(data), pa.float64())
-
-
-def texts(data: bytes) -> pa.Array:
-    """Reads texts as they are."""
-    return pa.array(_TEXTS.decode(data), pa.string())
-
-
-def octet_list(data: bytes) -> list[bytes | None]:
-    """Reads bytes in base64."""
-    return _OCTETS.decode(data)
-
-
-def octets(data: bytes) -> pa.Array:
-    """The same as Arrow."""
-    return pa.array(_OCTETS.decode(data), pa.binary())
+INTEGERS: Final = Bulk((int,), _of_64_bits)
+"""Reads whole numbers of 64 bits."""
+BOOLEANS: Final = Bulk((bool,), lambda cells: pa.array(cells, pa.bool_()))
+"""Reads `true` and `false`."""
+BITS: Final = BOOLEANS.then(lambda found: found.cast(pa.int64()))
+"""Reads `true` and `false` as 1 and 0."""
+ONES: Final = INTEGERS.then(lambda found: within(found, 0, 1).cast(pa.bool_()))
+"""Reads 1 and 0 as true and false."""
+FLOATS: Final = Bulk((float,), lambda cells: pa.array(cells, pa.float64()))
+"""Reads numbers of 64 bits."""
+TEXTS: Final = Bulk((str,), lambda cells: pa.array(cells, pa.string()))
+"""Reads texts as they are."""
+OCTETS: Final = Bulk((bytes,), lambda cells: pa.array(cells, pa.binary()))
+"""Reads bytes in base64."""
 
 
 def matching(pattern: str) -> Bulk:
     """Returns what reads texts that match a pattern, all of them."""
-    return lambda data: _matched(texts(data), pattern)
+    return TEXTS.then(lambda found: _matched(found, pattern))
 
 
 def digits(pattern: str) -> Bulk:
     """The same of numbers, each of which may be a JSON number or a text."""
-
-    def read(data: bytes) -> pa.Array:
-        found = [str(one) if one.__class__ is int else one for one in _DIGITS.decode(data)]
-        return _matched(pa.array(found, pa.string()), pattern)
-
-    return first_of(matching(pattern), read)
+    texts = matching(pattern)
+    return first_of(texts, Bulk((int, str), lambda cells: texts.read([str(one) if one.__class__ is int else one for one in cells])))
 
 
 def _matched(found: pa.Array, pattern: str) -> pa.Array:
@@ -178,7 +137,7 @@ def finite(found: pa.Array) -> pa.Array:
     return found
 
 
-def scaled(found: list[int | None], precision: int, scale: int) -> pa.Array:
+def scaled(found: Sequence[int | None], precision: int, scale: int) -> pa.Array:
     """Returns decimals of up to 18 digits from their digits as whole numbers."""
     limit = 10**precision - 1
     low = within(_of_64_bits(found), -limit, limit)

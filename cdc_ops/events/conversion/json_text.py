@@ -18,6 +18,7 @@ _MEMBERS: Final = msgspec.json.Decoder(dict[str, Raw])
 _MEMBERS_OF_EACH: Final = msgspec.json.Decoder(list[dict[str, Raw] | None])
 _TEXT: Final = msgspec.json.Decoder(str)
 _ENCODER: Final = msgspec.json.Encoder()
+_OBJECT: Final = b"{"
 
 
 def text_of(cell: Cell) -> str | None:
@@ -58,6 +59,20 @@ def image_of(raw: Raw) -> Image | None:
     if len(_ENCODER.encode(found)) != len(data) and found and _is_doubled(bytes(data)):
         return DoubledImage(found)
     return found  # type: ignore[return-value]
+
+
+def untouched(raw: Raw) -> Raw | None:
+    """Returns an object as it stands, None for `null` and nothing: what `image_of` takes apart.
+
+    Raises:
+        msgspec.DecodeError: it is something else.
+    """
+    data = bytes(raw)
+    if data[:1] == _OBJECT:
+        return raw
+    if data in (b"", NULL):
+        return None
+    raise msgspec.ValidationError("no object")
 
 
 def images_of(raws: Sequence[Raw]) -> Sequence[Image | None]:

@@ -55,7 +55,7 @@ def date(text: str) -> Any:
         return UNSTORABLE if days is None else days
 
 
-quick(date, lambda data: bulk.days(bulk.matching(_DATE.pattern)(data).cast(pa.date32())))
+quick(date, bulk.matching(_DATE.pattern).then(lambda found: bulk.days(found.cast(pa.date32()))))
 
 
 def _days(year: int, month: int, day: int) -> int | None:
@@ -78,11 +78,8 @@ def wall_clock(text: str) -> Any:
     return passed.days * _DAY + passed.seconds * 1_000_000 + passed.microseconds
 
 
-def _wall_clocks(data: bytes) -> pa.Array:
-    return bulk.moments(bulk.matching(_DATE_TIME.pattern)(data).cast(pa.timestamp("us")))
-
-
-quick(wall_clock, _wall_clocks)
+_WALL_CLOCKS: Final = bulk.matching(_DATE_TIME.pattern).then(lambda found: bulk.moments(found.cast(pa.timestamp("us"))))
+quick(wall_clock, _WALL_CLOCKS)
 
 
 def _of_year_0(text: str) -> Any:
@@ -130,7 +127,7 @@ def _at_offset(offset: int) -> Read:
         local = wall_clock(text)
         return local - offset if local.__class__ is int else local
 
-    return quick(read, lambda data: pc.subtract(_wall_clocks(data).cast(pa.int64()), offset).view(_INSTANT))
+    return quick(read, _WALL_CLOCKS.then(lambda found: pc.subtract(found.cast(pa.int64()), offset).view(_INSTANT)))
 
 
 @cache
@@ -170,12 +167,9 @@ def zoned_instant(text: str) -> Any:
     return micros if -_LARGEST <= micros <= _LARGEST else UNREADABLE
 
 
-def instants_in_utc(data: bytes) -> pa.Array:
-    """Reads many instants that end with `Z`."""
-    return bulk.moments(bulk.matching(f"{_DATE_TIME.pattern}Z")(data).cast(_INSTANT), "UTC")
-
-
-quick(zoned_instant, instants_in_utc)
+INSTANTS_IN_UTC: Final = bulk.matching(f"{_DATE_TIME.pattern}Z").then(lambda found: bulk.moments(found.cast(_INSTANT), "UTC"))
+"""Reads many instants that end with `Z`."""
+quick(zoned_instant, INSTANTS_IN_UTC)
 
 
 def moment_of_micros(column: Column) -> Callable[[int], Any]:
@@ -219,7 +213,7 @@ def printed_moment(column: Column) -> Callable[[str], str]:
     So no text has two forms. What is none, and what has a zone, stays as it is.
     """
     if DeclaredType.parse(column.source_type).base == "date":
-        return quick(lambda text: text, bulk.texts)
+        return quick(lambda text: text, bulk.TEXTS)
     fraction = _fraction(column)
 
     def printed(text: str) -> str:

@@ -31,7 +31,7 @@ def padded(column: Column, read: Read) -> Read:
         return found.ljust(length, b"\0") if found.__class__ is bytes else found
 
     every = bulk_of(read)
-    return filled if every is None else quick(filled, lambda data: _filled(every(data), length))
+    return filled if every is None else quick(filled, every.then(lambda found: _filled(found, length)))
 
 
 def _filled(found: pa.Array, length: int) -> pa.Array:
@@ -66,7 +66,7 @@ def from_base64(text: str) -> Any:
     return binascii.a2b_base64(digits + "=" * missing)
 
 
-quick(from_base64, bulk.octets)
+quick(from_base64, bulk.OCTETS)
 
 
 def from_hexadecimal(text: str) -> Any:

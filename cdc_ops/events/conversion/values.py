@@ -86,7 +86,7 @@ def as_it_is(text: str) -> str:
     return text
 
 
-quick(as_it_is, bulk.texts)
+quick(as_it_is, bulk.TEXTS)
 
 
 def unpadded(text: str) -> str:
@@ -94,14 +94,11 @@ def unpadded(text: str) -> str:
     return text.rstrip(" ")
 
 
-quick(unpadded, lambda data: pc.utf8_rtrim(bulk.texts(data), " "))
+quick(unpadded, bulk.TEXTS.then(lambda found: pc.utf8_rtrim(found, " ")))
 
 
-def _integers(data: bytes) -> pa.Array:
-    return bulk.digits(_PLAIN_INTEGER)(data).cast(pa.int64())
-
-
-_numbers: Final = bulk.first_of(bulk.integers, _integers)
+_INTEGERS: Final = bulk.digits(_PLAIN_INTEGER).then(lambda found: found.cast(pa.int64()))
+_NUMBERS: Final = bulk.first_of(bulk.INTEGERS, _INTEGERS)
 
 
 def integer(column: Column) -> Read:
@@ -123,7 +120,7 @@ def integer(column: Column) -> Read:
 
 
 def _stored_integers(column: Column) -> Bulk:
-    return bulk.stored_as(column, bulk.first_of(bulk.integers, bulk.bits, _integers))
+    return bulk.stored_as(column, bulk.first_of(bulk.INTEGERS, bulk.BITS, _INTEGERS))
 
 
 def whole_number(kind: str) -> Read:
@@ -171,7 +168,7 @@ def unsigned_bigint(column: Column) -> Read:
             raise ValueTooLargeError(failure)
         return whole
 
-    return quick(read, bulk.stored_as(column, lambda data: bulk.within(_numbers(data), 0, LARGEST)))
+    return quick(read, bulk.stored_as(column, _NUMBERS.then(lambda found: bulk.within(found, 0, LARGEST))))
 
 
 def decimal(column: Column) -> Read:
@@ -209,21 +206,21 @@ def floating(column: Column) -> Read:
     return _float32 if column.delta_type.strip().lower() == "float" else _float64
 
 
-_floats: Final = bulk.first_of(bulk.floats, lambda data: bulk.matching(_PLAIN_FLOAT)(data).cast(pa.float64()))
+_FLOATS: Final = bulk.first_of(bulk.FLOATS, bulk.matching(_PLAIN_FLOAT).then(lambda found: found.cast(pa.float64())))
 
 
 def _float64(text: str) -> Any:
     return _in_range(float(text)) if _FLOAT.fullmatch(text) else _odd_float(text, float)
 
 
-quick(_float64, lambda data: bulk.finite(_floats(data)))
+quick(_float64, _FLOATS.then(bulk.finite))
 
 
 def _float32(text: str) -> Any:
     return _in_range(_nearest_float32(text)) if _FLOAT.fullmatch(text) else _odd_float(text, _nearest_float32)
 
 
-quick(_float32, lambda data: bulk.finite(bulk.float32(_floats(data))))
+quick(_float32, _FLOATS.then(bulk.float32).then(bulk.finite))
 
 
 def _in_range(number: float) -> Any:
@@ -278,4 +275,4 @@ def boolean(text: str) -> Any:
     return found if found is not None else _BOOLEANS.get(text.strip(_BLANKS).lower(), UNREADABLE)
 
 
-quick(boolean, bulk.first_of(bulk.booleans, bulk.ones, lambda data: bulk.matching("[01]")(data).cast(pa.int64()).cast(pa.bool_())))
+quick(boolean, bulk.first_of(bulk.BOOLEANS, bulk.ONES, bulk.matching("[01]").then(lambda found: found.cast(pa.int64()).cast(pa.bool_()))))

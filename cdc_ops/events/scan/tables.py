@@ -17,6 +17,7 @@ from cdc_ops.events.conversion.values import ValueTooLargeError
 from cdc_ops.events.fold.arrays import Bools, Int64s
 from cdc_ops.events.fold.places import places_of
 from cdc_ops.events.format import Format
+from cdc_ops.events.images import take_apart
 from cdc_ops.events.places import Place, place_maker
 from cdc_ops.events.record import NOT_UTF8, Envelope, Record
 from cdc_ops.events.registry import spec_of
@@ -66,6 +67,7 @@ class TableScan:
     def add(self, record: Record, envelope: Envelope) -> None:
         """Takes what a record says of this table, of none, or of one that is unknown; `settle` is to follow."""
         if self._rename is not None:
+            take_apart([envelope])
             self._rename(envelope)
         self._records.append(record)
         self._envelopes.append(envelope)

@@ -23,7 +23,7 @@ from cdc_ops.events.conversion.bulk import quick, reader_of
 from cdc_ops.events.conversion.json_text import image_of, text_of
 from cdc_ops.events.conversion.octets import padded
 from cdc_ops.events.conversion.values import from_text
-from cdc_ops.events.format import UNREADABLE, Format, Read, Reader
+from cdc_ops.events.format import UNREADABLE, Bulk, Format, Read, Reader
 from cdc_ops.events.formats.canal.specs import CANAL, TICDC
 from cdc_ops.events.images import completed
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
@@ -147,11 +147,11 @@ def _latin1(text: str) -> Any:
         return UNREADABLE
 
 
-def _all_latin1(data: bytes) -> pa.Array:
-    return pa.array([None if text is None else text.encode("latin-1") for text in bulk.texts(data).to_pylist()], pa.binary())
+def _all_latin1(texts: Sequence[str | None]) -> pa.Array:
+    return pa.array([None if text is None else text.encode("latin-1") for text in texts], pa.binary())
 
 
-quick(_latin1, _all_latin1)
+quick(_latin1, Bulk((str,), _all_latin1))
 
 
 def _of_labels(column: Column) -> Read:
@@ -162,13 +162,12 @@ def _of_labels(column: Column) -> Read:
     def read(text: str) -> Any:
         return text if text in labels or labels.issuperset(text.split(mark)) else UNREADABLE
 
-    def read_all(data: bytes) -> pa.Array:
-        found = bulk.texts(data)
+    def read_all(found: pa.Array) -> pa.Array:
         if not all(read(text) is text for text in found.unique().to_pylist() if text is not None):
             raise ValueError("not made of labels")
         return found
 
-    return quick(read, read_all)
+    return quick(read, bulk.TEXTS.then(read_all))
 
 
 def open_format(options: FormatOptions) -> Format:

@@ -6,16 +6,18 @@
 One file may have both. Field layouts: Debezium's documentation of the connectors of MySQL, MariaDB, Postgres, SQL Server and Oracle.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
+
+from msgspec import Raw
 
 from cdc_ops.core.events.change_feed import LANDED_NUMBER
 from cdc_ops.core.events.format_spec import EventOperation, FormatOptions, FormatSpec, RecordKind
 from cdc_ops.core.schema.tables import Column
-from cdc_ops.events.conversion.json_text import images_of
+from cdc_ops.events.conversion.json_text import images_of, untouched
 from cdc_ops.events.format import Format, Reader
 from cdc_ops.events.formats.debezium.images import INCOMPLETE, lacks_values, may_lack_values, unchanged_left_out
-from cdc_ops.events.formats.debezium.layout import NO_JSON, Body, Source, parsed
+from cdc_ops.events.formats.debezium.layout import NO_JSON, Body, Parsed, Source, parsed
 from cdc_ops.events.formats.debezium.positions import (
     Position,
     is_mariadb,
@@ -26,7 +28,7 @@ from cdc_ops.events.formats.debezium.positions import (
 )
 from cdc_ops.events.formats.debezium.schemas import types_of_event
 from cdc_ops.events.formats.debezium.values.values import Values
-from cdc_ops.events.images import completed
+from cdc_ops.events.images import take_apart
 from cdc_ops.events.record import Envelope, FieldType, Image, Record
 from cdc_ops.events.said import moment_of
 
@@ -64,32 +66,30 @@ class DebeziumEvents:
     def envelopes(self, record: Record) -> Sequence[Envelope]:
         """See `Format`."""
         [found] = self.envelopes_of_each([record])
+        take_apart(found)
         return found
 
     def envelopes_of_each(self, records: Sequence[Record]) -> Sequence[Sequence[Envelope]]:
         """See `cdc_ops.events.format.ReadsAtOnce`."""
-        documents = [parsed(record.value) for record in records]  # type: ignore[arg-type]
-        bodies: list[Event] = [one if one.payload is None else one.payload for one in documents]
-        around = [one for one in documents if one.payload is not None]
-        images_of([one.before for one in around]), images_of([one.after for one in around])  # a wrong one makes the record bad
-        before, after = images_of([body.before for body in bodies]), images_of([body.after for body in bodies])
-        types = [None if one.types is NO_JSON else types_of_event(one.types) for one in documents]
-        return [(self._envelope(*parts),) for parts in zip(records, bodies, before, after, types, strict=True)]
+        return [(self._envelope(record, parsed(record.value)),) for record in records]  # type: ignore[arg-type]
 
-    def _envelope(
-        self, record: Record, body: Event, before: Image | None, after: Image | None, types: Mapping[str, FieldType] | None
-    ) -> Envelope:
+    def _envelope(self, record: Record, document: Parsed) -> Envelope:
+        body: Event = document if document.payload is None else document.payload
+        if body is not document:
+            untouched(document.before), untouched(document.after)  # a wrong one makes the record bad
+        before: Image | Raw | None = untouched(body.before)
+        after: Image | Raw | None = untouched(body.after)
+        types = None if document.types is NO_JSON else types_of_event(document.types)
         op, source, transaction = body.op, body.source or _NOWHERE, body.transaction
         kind, ddl, reason = _CHANGE, None, None
         if op is None or op == "m" or body.source is None or body.ddl is not None or body.status is not None:
             kind, reason = _kind(body, after)
             ddl = body.ddl
         if self._marks and may_lack_values(record.value):  # type: ignore[arg-type]
+            [before, after] = images_of([body.before, body.after])
             if lacks_values(op, after):
                 kind, reason = RecordKind.BAD, INCOMPLETE
             before, after = unchanged_left_out(before), unchanged_left_out(after)
-        if op == _UPDATE:
-            after = completed(before, after)
         if kind is not _CHANGE:
             op = before = after = types = None
         schema, table = source.schema if self._schemas else source.db, source.table or ""
@@ -111,6 +111,7 @@ class DebeziumEvents:
             moment_of(source.ts_ms),
             ddl,
             reason,
+            kind is _CHANGE and op == _UPDATE,
         )
 
     def reader(self, column: Column, kind: FieldType | None) -> Reader:
@@ -123,7 +124,7 @@ def is_snapshot(op: str | None, mark: str | None) -> bool:
     return op == _READ or mark not in (None, "false", "")
 
 
-def _kind(body: Event, after: Image | None) -> tuple[RecordKind, str | None]:
+def _kind(body: Event, after: Image | Raw | None) -> tuple[RecordKind, str | None]:
     """Returns the kind of a record. Messages (op m, `pg_logical_emit_message`), transaction borders and heartbeats change no row."""
     without_row = body.op == "m" or body.status is not None or (body.source is None and body.ts_ms is not None)
     if body.ddl is not None:

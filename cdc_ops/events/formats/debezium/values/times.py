@@ -57,7 +57,7 @@ def _micros_of(name: str, kind: str) -> Read:
     return _micros_of_nanos if name == f"{TIME}Nano{kind}" else unreadable
 
 
-quick(_whole_number, bulk.integers)
+quick(_whole_number, bulk.INTEGERS)
 
 
 def _micros_of_millis(text: str) -> Any:
@@ -65,7 +65,7 @@ def _micros_of_millis(text: str) -> Any:
     return number * 1000 if number.__class__ is int and abs(number) <= _LAST_MICRO // 1000 else UNREADABLE
 
 
-quick(_micros_of_millis, lambda data: pc.multiply_checked(bulk.integers(data), 1000))
+quick(_micros_of_millis, bulk.INTEGERS.then(lambda found: pc.multiply_checked(found, 1000)))
 
 
 def _micros_of_nanos(text: str) -> Any:
@@ -73,15 +73,14 @@ def _micros_of_nanos(text: str) -> Any:
     return number // 1000 if number.__class__ is int and number % 1000 == 0 else UNREADABLE
 
 
-def _whole_micros(data: bytes) -> pa.Array:
-    nanos = bulk.integers(data)
+def _whole_micros(nanos: pa.Array) -> pa.Array:
     micros = pc.divide(nanos, 1000)
     if pc.all(pc.equal(pc.multiply(micros, 1000), nanos)).as_py() is False:
         raise ValueError("no whole number of microseconds")
     return micros
 
 
-quick(_micros_of_nanos, _whole_micros)
+quick(_micros_of_nanos, bulk.INTEGERS.then(_whole_micros))
 
 
 def _moment(column: Column, micros_of: Read) -> Read:
@@ -101,7 +100,7 @@ def _moment(column: Column, micros_of: Read) -> Read:
     every = bulk_of(micros_of)
     if every is None or logical_type_of(column) is not LogicalType.WALL_CLOCK:
         return read
-    return quick(read, lambda data: bulk.moments(every(data)))
+    return quick(read, every.then(bulk.moments))
 
 
 def _iso_moment(column: Column) -> Read:
@@ -131,7 +130,7 @@ def _day(column: Column, name: str) -> Read:
             return beyond
         return printed(day * _DAY).partition(" ")[0] if as_text else day
 
-    return read if as_text else quick(read, bulk_of(number) if is_iso else lambda data: bulk.days(bulk.integers(data)))
+    return read if as_text else quick(read, bulk_of(number) if is_iso else bulk.INTEGERS.then(bulk.days))
 
 
 def _instant(column: Column) -> Read:
@@ -153,11 +152,10 @@ def _instant(column: Column) -> Read:
             return none if as_text else UNSTORABLE
         return f"{stored(micros)}{offset}" if as_text else micros
 
-    return read if as_text else quick(read, bulk_of(moments.zoned_instant) if zoned else _all_but_none)
+    return read if as_text else quick(read, bulk_of(moments.zoned_instant) if zoned else moments.INSTANTS_IN_UTC.then(_but_none))
 
 
-def _all_but_none(data: bytes) -> pa.Array:
-    found = moments.instants_in_utc(data)
+def _but_none(found: pa.Array) -> pa.Array:
     micros = found.cast(pa.int64())
     if pc.any(pc.and_(pc.greater_equal(micros, 0), pc.less(micros, 1_000_000))).as_py():
         raise ValueError("the zero TIMESTAMP")
@@ -175,4 +173,4 @@ def _time_of_day(column: Column, name: str) -> Read:
         return printed(micros) if micros.__class__ is int else UNREADABLE
 
     every, all_printed = bulk_of(micros_of), moments.times_of_micros(column)
-    return read if every is None else quick(read, lambda data: all_printed(every(data)))
+    return read if every is None else quick(read, every.then(all_printed))

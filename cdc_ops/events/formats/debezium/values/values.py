@@ -5,7 +5,7 @@ determine it, and the pipeline file has to repeat those that are not the default
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -21,7 +21,7 @@ from cdc_ops.core.schema.server_types.mysql_types import DeclaredType
 from cdc_ops.core.schema.tables import Column
 from cdc_ops.events.conversion import bulk, octets, values
 from cdc_ops.events.conversion.bulk import bulk_of, quick, reader_of
-from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Read, Reader, unreadable
+from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Bulk, Read, Reader, unreadable
 from cdc_ops.events.formats.debezium.declared.losses import BINARY_MODE, DECIMAL_MODE, META_DATA, NEED_SCHEMAS, SCHEMAS, UNSIGNED_MODE
 from cdc_ops.events.formats.debezium.schema_names import PRECISE, VARIABLE, YEAR_ZERO
 from cdc_ops.events.formats.debezium.values import documents, times
@@ -123,7 +123,7 @@ def _year(column: Column) -> Read:
         return 0 if year == YEAR_ZERO else year
 
     every = bulk_of(number)
-    return read if every is None else quick(read, lambda data: _without_year_zero(every(data)))
+    return read if every is None else quick(read, every.then(_without_year_zero))
 
 
 def _without_year_zero(years: pa.Array) -> pa.Array:
@@ -163,13 +163,11 @@ def _of_scale(column: Column, scale: int, plain: Read) -> Read:
             return Decimal(number).scaleb(-scale, _EXACT)
         return _scaled(found, scale, plain)
 
-    def read_all(data: bytes) -> pa.Array:
-        return bulk.scaled(
-            [None if one is None else from_bytes(one, "big", signed=True) for one in bulk.octet_list(data)], precision, digits
-        )
+    def read_all(cells: Sequence[bytes | None]) -> pa.Array:
+        return bulk.scaled([None if one is None else from_bytes(one, "big", signed=True) for one in cells], precision, digits)
 
     from_bytes = int.from_bytes
-    return quick(read, read_all) if limit and precision <= bulk.NARROW else read
+    return quick(read, Bulk((bytes,), read_all)) if limit and precision <= bulk.NARROW else read
 
 
 def _scaled(value: bytes, scale: int, plain: Read) -> Any:
@@ -219,7 +217,7 @@ def _bits(column: Column) -> Read:
         digits = _bit_digits(text)
         return UNREADABLE if digits is None or (number is values.boolean and digits not in ("0", "1")) else number(digits)
 
-    return quick(read, bulk.booleans if number is values.boolean else bulk.stored_as(column, bulk.bits))
+    return quick(read, bulk.BOOLEANS if number is values.boolean else bulk.stored_as(column, bulk.BITS))
 
 
 def _bit_digits(text: str) -> str | None:
@@ -251,13 +249,13 @@ def _other(text: str) -> Any:
     return UNREADABLE if text[:1] == "{" and text[1:].lstrip()[:1] == '"' else text
 
 
-def _others(data: bytes) -> pa.Array:
-    if b'"{' in data:
+def _others(found: pa.Array) -> pa.Array:
+    if pc.any(pc.starts_with(found, "{")).as_py():
         raise ValueError("may be an object")
-    return bulk.texts(data)
+    return found
 
 
-quick(_other, _others)
+quick(_other, bulk.TEXTS.then(_others))
 
 
 def _inet(text: str) -> Any:
