@@ -10,8 +10,9 @@ from tests.integration.test_postgres_bounds import wait_until
 from tests.torture.beside import beside
 from tests.torture.generate import generate
 from tests.torture.inside import inside
+from tests.torture.model import Case, Column, Delete, End, Finish, Insert, Raw, Table, Transaction, Update
 from tests.torture.outcome import Outcome
-from tests.torture.play import Player
+from tests.torture.play import Player, _Game
 from tests.torture.script import script_of
 from tests.torture.source import Session
 
@@ -58,6 +59,45 @@ def test_more_random_tables_come_out_equal_or_are_refused_by_name(
     server: DatabaseServer, method: str, seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     play(server, method, seed, spark, tmp_path)
+
+
+@pytest.mark.parametrize("server", ["mysql", "mariadb"], indirect=True)
+def test_keys_that_come_and_go_between_two_looks_are_known_because_the_log_has_them(server: DatabaseServer, tmp_path: Path) -> None:
+    table = Table(name="t", columns=(Column(name="id", kind="int", null=False),), keys=("id",))
+
+    def row(key: int) -> Insert:
+        return Insert(table="t", values=(("id", str(key)),))
+
+    def gone(key: int) -> Delete:
+        return Delete(table="t", key=(("id", str(key)),))
+
+    kept = (
+        row(2),
+        Raw(sql="SAVEPOINT sp"),
+        row(3),
+        Raw(sql="ROLLBACK TO SAVEPOINT sp"),
+        Update(table="t", key=(("id", "2"),), values=(("id", "4"),)),
+    )
+    steps = (
+        Transaction(changes=(row(1), gone(1))),
+        Transaction(changes=(*kept, gone(4)), end=End.COMMIT),
+        Transaction(changes=(row(5), gone(5)), end=End.ROLLBACK),
+        Transaction(changes=(row(6), gone(6)), end=End.PREPARED),
+        Transaction(changes=(row(7),), end=End.PREPARED_ROLLBACK),
+        Transaction(changes=(row(8),), end=End.OPEN, name="open"),
+        Transaction(changes=(row(9), gone(9))),
+        Finish(name="open", end=End.ROLLBACK),
+    )
+    case = Case(seed=0, server=server.name.lower(), method="log", tables=(table,), steps=steps)
+    database = "torture_looks"
+    server.create_database(database)
+    game = _Game(Player(server, None, tmp_path), case, database, tmp_path)  # type: ignore[arg-type]  # nothing runs
+    server.execute("CREATE TABLE t (id int PRIMARY KEY)", database=database)
+    for step in steps:
+        game._step(step)
+    assert not game.outcome.refused_statements
+    game._look()
+    assert sorted(game.seen["t"]) == [(1,), (2,), (4,), (6,), (9,)]
 
 
 def test_a_type_changes_under_a_reader_of_rows_and_under_nobody_else(postgres: PostgresServer) -> None:

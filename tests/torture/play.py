@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pymysql
+
 from tests.torture.again import differences_again, key_texts, request_of
 from tests.torture.archiver import ArchiverCopies
 from tests.torture.beside import beside
@@ -116,6 +118,7 @@ class _Game:
         self.open: dict[str, Session] = {}
         self.undo: list[str] = []
         self.seen: dict[str, set[Key]] = {table.name: set() for table in case.tables}
+        self.passing: dict[int, list[tuple[str, set[Key]]]] = {}
         self.outcome = Outcome()
         self.copies: BinlogCopies | ArchiverCopies | DebeziumEvents | None = None
         self.behind = False
@@ -218,7 +221,9 @@ class _Game:
         in_block = step.end is not End.AUTOCOMMIT and self.kind == "postgres" and not isinstance(change, Raw)
         if in_block:
             session.does("SAVEPOINT each_one")  # a statement that is refused does not end the transaction of Postgres
+        before = self._uncommitted(name)
         done = session.does(sql)
+        self._note_passing(session, sql, name, self._uncommitted(name) - before, step)
         if in_block:
             session.does("RELEASE SAVEPOINT each_one" if done else "ROLLBACK TO SAVEPOINT each_one")
         table = self.tables.get(name)
@@ -227,7 +232,39 @@ class _Game:
         elif done and table and isinstance(change, DropColumn):
             self.tables[name] = replace(table, columns=tuple(one for one in table.columns if one.name != change.name))
 
+    def _uncommitted(self, name: str) -> set[Key]:
+        """Returns the keys that a table has now, those of open transactions too; none where only rows that stay are read."""
+        table = self.tables.get(name)
+        if table is None or self.case.method == "query" or self.kind == "postgres":
+            return set()
+        try:
+            with self._session(("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED", "SET lock_wait_timeout = 1")) as session:
+                return set(key_texts(session.rows, table, self.kinds, server=self.kind))
+        except pymysql.Error:  # a column is on its way, or the table is locked
+            return set()
+
+    def _note_passing(self, session: Session, sql: str, name: str, keys: set[Key], step: Transaction) -> None:
+        """Notes the keys that come with a statement: the log has them, whatever becomes of them before somebody looks."""
+        passing = self.passing.setdefault(id(session), [])
+        if sql.startswith("ROLLBACK TO"):
+            del passing[max((at for at, (kind, _) in enumerate(passing) if kind == "SAVEPOINT"), default=len(passing)) :]
+        elif sql.startswith("SAVEPOINT"):
+            passing.append(("SAVEPOINT", set()))
+        elif name in self.tables:
+            passing.append((name, keys))
+        if step.end is End.AUTOCOMMIT:
+            self._note_passed(session)
+
+    def _note_passed(self, session: Session) -> None:
+        for name, keys in self.passing.pop(id(session), ()):
+            if name in self.seen:
+                self.seen[name] |= keys
+
     def _end_transaction(self, session: Session, end: End, name: str) -> None:
+        if end in (End.ROLLBACK, End.PREPARED_ROLLBACK):
+            self.passing.pop(id(session), None)
+        else:
+            self._note_passed(session)
         if self._is_xa(end):
             last = f"XA COMMIT '{name}'" if end is End.PREPARED else f"XA ROLLBACK '{name}'"
             for statement in (f"XA END '{name}'", f"XA PREPARE '{name}'", last):
