@@ -52,7 +52,7 @@ class Bulk:
     """How many values are read at once, if all of them are plain: exactly as `Read` reads each.
 
     Args:
-        kinds: What their JSON is parsed as: of `int`, `float`, `bool`, `str`, and `bytes` for base64.
+        kinds: What their JSON is parsed as: of `int`, `float`, `bool`, and `str` or, for base64, `bytes`.
         read: Values so parsed, None for NULL -> the stored values, as an array of the column's type. For what is not plain it raises
             `ValueError` (so do msgspec and Arrow), and every value is read by itself.
     """

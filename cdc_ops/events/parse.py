@@ -36,7 +36,7 @@ def envelopes_of_each(form: Format, records: Sequence[Record]) -> Sequence[Seque
 def _without_texts(values: Sequence[bytes | None]) -> dict[int, Sequence[Envelope]]:
     """Returns the envelopes of records that have no text for their format, by their numbers; nearly all have one."""
     if None not in values and min(map(len, values), default=0) > MOST_OF_TOMBSTONE:  # type: ignore[arg-type]
-        with suppress(pa.ArrowInvalid):
+        with suppress(pa.ArrowException):
             pa.array(values, pa.binary()).cast(pa.string())  # all of them are UTF-8
             return {}
     return {index: found for index, value in enumerate(values) if (found := _without_text(value)) is not None}

@@ -27,6 +27,10 @@ _PLAIN_OPERATIONS: Final = frozenset(map(str, (EventOperation.READ, EventOperati
 _WITH_ROW: Final = (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)
 _SHOWN: Final = 40
 """Characters of a value that a reason shows."""
+_FEW: Final = 32
+"""Records for which no parser is made."""
+_SPELLINGS: Final = 16
+"""Parsers that are made: a scan pauses the collector, which alone removes them."""
 _FAILURES: Final = 2
 """Batches more than those that could be parsed by the table's types, after which no other is tried."""
 _ENCODER: Final = msgspec.json.Encoder()
@@ -56,7 +60,8 @@ class TableReader:
         self._after = [_ColumnReader(form, schema, index) for index in range(len(self._names))]
         self._before = [reader for reader in self._after if before or reader.index in in_key]
         self._with_before = before
-        self._parsers: tuple[Mapping[str, FieldType] | None, TypedImages, TypedImages] | None = None
+        self._parsers: dict[int, tuple[Mapping[str, FieldType] | None, TypedImages, TypedImages]] = {}
+        """Of before and after images, by the identity of what the records say of their values."""
         self._typed = self._not_typed = 0
         """Batches whose images could be parsed by the table's types, and those that could not."""
         self._odd: set[str] = set()
@@ -95,16 +100,16 @@ class TableReader:
         odd = before.odd | after.odd
         if not odd <= self._odd:
             self._odd |= odd
-            self._parsers = None
+            self._parsers.clear()
         return before, after
 
     def _typed_sides(self, envelopes: Sequence[Envelope]) -> tuple["_Side", "_Side"] | None:
         """Returns the same of images that are still JSON, and that have the table's columns and plain values; None for others."""
         sides = {type(one.after) for one in envelopes} | {type(one.before) for one in envelopes}
-        if sides | {type(None)} != {Raw, type(None)} or self._not_typed > self._typed + _FAILURES:
+        if len(envelopes) < _FEW or sides | {type(None)} != {Raw, type(None)} or self._not_typed > self._typed + _FAILURES:
             return None
         types = {id(one.types): one.types for one in envelopes if one.before is not None or one.after is not None}
-        if len(types) != 1:
+        if len(types) != 1 or (len(self._parsers) >= _SPELLINGS and not types.keys() <= self._parsers.keys()):
             return None
         [kinds] = types.values()
         try:
@@ -116,12 +121,12 @@ class TableReader:
         return found
 
     def _of_json(self, envelopes: Sequence[Envelope], kinds: Mapping[str, FieldType] | None) -> tuple["_Side", "_Side"]:
-        if self._parsers is None or self._parsers[0] is not kinds:
+        if id(kinds) not in self._parsers:
             names = {reader.column.name: reader for reader in self._after}
             bulks = {name: names[name].bulk(kinds) if name not in self._odd else None for name in names}
             unread = () if self._with_before else self._every - {one.column.name for one in self._before}
-            self._parsers = kinds, TypedImages(bulks, unread), TypedImages(bulks)
-        _, before, after = self._parsers
+            self._parsers[id(kinds)] = kinds, TypedImages(bulks, unread), TypedImages(bulks)
+        _, before, after = self._parsers[id(kinds)]
         types = self.types.columns
         return _Side("before", envelopes, self._before, types, before), _Side("after", envelopes, self._after, types, after)
 

@@ -23,6 +23,7 @@ from msgspec import Raw
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
 from cdc_ops.core.schema.server_types.mysql_types import mysql_mapping
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.events import table
 from cdc_ops.events.change import ChangeBatch, arrow_type
 from cdc_ops.events.conversion.bulk import quick
 from cdc_ops.events.conversion.json_text import image_of, images_of, text_of
@@ -263,7 +264,8 @@ class _RowByRow(TableReader):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("with_before", [True, False])
 @pytest.mark.parametrize("lines", [160, pytest.param(1600, marks=pytest.mark.long)])
-def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool, lines: int) -> None:
+def test_a_batch_is_what_its_records_are_one_by_one(case: str, with_before: bool, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_FEW", 1)
     chosen = CASES[case]
     form = open_format(chosen.format)
     hostile = chosen.records(11).lines(lines // 2)

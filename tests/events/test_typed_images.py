@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from cdc_ops.core.events.format_spec import FormatOptions, RecordKind
 from cdc_ops.core.schema.tables import Column, TableName, TableSchema
+from cdc_ops.events import table
 from cdc_ops.events.change import ChangeBatch
 from cdc_ops.events.conversion import bulk
 from cdc_ops.events.conversion.json_text import images_of, untouched
@@ -122,6 +123,11 @@ def test_an_image_that_is_no_object_makes_its_record_bad_before_any_table_asks(t
     assert [(one.kind, one.reason, one.table) for one in found] == [(RecordKind.BAD, NOT_JSON, "")]
 
 
+@pytest.fixture(autouse=True)
+def _any_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_FEW", 1)
+
+
 _OPTIONS: Final = FormatOptions(name="debezium-mysql")
 
 
@@ -206,6 +212,41 @@ def test_images_that_never_fit_are_not_tried_for_ever() -> None:
     for number in range(9):
         assert _both(reader, [_record(number, "c", None, {"id": 1})]).present == [("id",), ()]
     assert (reader._typed, reader._not_typed) == (0, 3)
+
+
+def test_no_parser_is_made_for_a_few_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_FEW", 3)
+    reader = TableReader(open_format(_OPTIONS), _schema(id="int"), ("id",))
+    for count, typed in ((1, 0), (2, 1)):  # and a heartbeat
+        _both(reader, [_record(number, "c", None, {"id": number}) for number in range(count)])
+        assert reader._typed == typed
+
+
+def test_of_many_schemas_of_records_only_some_get_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_SPELLINGS", 2)
+    reader = TableReader(open_format(_OPTIONS), _schema(id="int", name="varchar(9)"), ("id",))
+    for version in (0, 1, 0, 2, 1, 2):
+        fields = [{"field": "id", "type": "int32"}, {"field": "name", "type": "string", "version": version}]
+        events = [_record(number, "c", None, {"id": number, "name": f"é{version}"}) for number in range(2)]
+        kinds = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+        around = [msgspec.json.encode({"schema": kinds, "payload": Raw(one.value or b"")}) for one in events]
+        batch = _both(reader, [Record(value, "f", number) for number, value in enumerate(around)])
+        assert batch.after.columns[1].to_pylist() == [f"é{version}"] * 2 + [None]
+    assert len(reader._parsers) == 2
+    assert (reader._typed, reader._not_typed) == (4, 0)
+
+
+@pytest.mark.parametrize("depth", [*range(1, 60), *range(380, 420), *range(900, 1000, 2)])
+def test_what_is_nested_deeply_is_read_or_bad_and_stops_nobody(depth: int) -> None:
+    options, schema = FormatOptions(name="debezium-postgres"), _schema(id="int", doc="varchar(9)")
+    deep = f'{{"id":1, "doc":{"[" * depth}{"]" * depth}}}'
+    form, lines = open_format(options), [_record(0, "c", None, {"id": 0, "doc": "x"}).value, None]
+    lines[1] = f'{{"op":"c","after":{deep},"source":{{"schema":"public","table":"t","lsn":7}}}}'.encode()
+    records = [Record(value, "f", number) for number, value in enumerate(lines)]
+    found = [one for some in envelopes_of_each(form, records) for one in some]
+    batch = TableReader(form, schema, ("id",)).read(records, found)
+    assert batch.kind[1] is (RecordKind.BAD if batch.reason[1] else RecordKind.CHANGE)
+    assert batch.reason[1] is None or depth >= 900
 
 
 def test_a_table_whose_columns_have_quotes_in_their_names_is_read_too() -> None:

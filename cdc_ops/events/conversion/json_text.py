@@ -19,6 +19,9 @@ _MEMBERS_OF_EACH: Final = msgspec.json.Decoder(list[dict[str, Raw] | None])
 _TEXT: Final = msgspec.json.Decoder(str)
 _ENCODER: Final = msgspec.json.Encoder()
 _OBJECT: Final = b"{"
+_ARRAY: Final = b"["
+_DEEP: Final = 400
+"""Objects and arrays that may stand in one another wherever a record is parsed: Python's stack is 1,000 deep, with all that is on it."""
 
 
 def text_of(cell: Cell) -> str | None:
@@ -61,15 +64,15 @@ def image_of(raw: Raw) -> Image | None:
     return found  # type: ignore[return-value]
 
 
-def untouched(raw: Raw) -> Raw | None:
-    """Returns an object as it stands, None for `null` and nothing: what `image_of` takes apart.
+def untouched(raw: Raw) -> Raw | Image | None:
+    """Returns an object as it stands, None for `null` and nothing: what `image_of` takes apart. It takes deeply nested ones apart itself.
 
     Raises:
         msgspec.DecodeError: it is something else.
     """
     data = bytes(raw)
     if data[:1] == _OBJECT:
-        return raw
+        return raw if data.count(_OBJECT) + data.count(_ARRAY) < _DEEP else image_of(raw)
     if data in (b"", NULL):
         return None
     raise msgspec.ValidationError("no object")
