@@ -17,10 +17,10 @@ from cdc_ops.core.schema.tables import Column, TableName, TableSchema
 from cdc_ops.core.schema.value_policies import OnUnstorable
 from cdc_ops.events.change import ChangeBatch, ChangeTypes, Images, Key
 from cdc_ops.events.conversion.json_text import text_of
+from cdc_ops.events.conversion.typed_images import TypedImages
 from cdc_ops.events.format import UNREADABLE, UNSTORABLE, Bulk, Format, NoValue, Reader
 from cdc_ops.events.images import take_apart
 from cdc_ops.events.record import Cell, DoubledImage, Envelope, FieldType, Image, Record
-from cdc_ops.events.typed_images import TypedImages
 
 _OPERATIONS: Final = frozenset(str(operation) for operation in EventOperation)
 _PLAIN_OPERATIONS: Final = frozenset(map(str, (EventOperation.READ, EventOperation.CREATE, EventOperation.UPDATE)))

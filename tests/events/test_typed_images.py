@@ -17,13 +17,13 @@ from cdc_ops.events import table
 from cdc_ops.events.change import ChangeBatch
 from cdc_ops.events.conversion import bulk
 from cdc_ops.events.conversion.json_text import images_of, untouched
+from cdc_ops.events.conversion.typed_images import TypedImages
 from cdc_ops.events.format import Bulk
 from cdc_ops.events.images import take_apart
 from cdc_ops.events.parse import envelopes_of, envelopes_of_each
 from cdc_ops.events.record import NOT_JSON, Record
 from cdc_ops.events.registry import open_format
 from cdc_ops.events.table import TableReader
-from cdc_ops.events.typed_images import TypedImages
 
 _BULKS: Final[dict[str, Bulk | None]] = {
     **{"id": bulk.INTEGERS, "né": bulk.TEXTS, "part": bulk.FLOATS, "doc": None, "flag": bulk.BOOLEANS, "raw": bulk.OCTETS},
