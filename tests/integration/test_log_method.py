@@ -170,7 +170,7 @@ def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServe
     report = world.run()
     assert counts(report) == (3, 0, 0)
     before, behind = ["plan", "listing", "counting", "landing", "fold"], ["merge", "statistics", "commit"]
-    assert [item.phase.value for item in report.runs[0].timing.phases] == [*before, *behind]  # the first rows are appended
+    assert [item.phase.value for item in report.runs[0].timing.phases] == [*before, *behind]
     jobs = world.jobs
     report = world.run()
     assert counts(report) == (0, 0, 0)
@@ -185,8 +185,7 @@ def test_events_are_followed_from_run_to_run_and_read_once(mariadb: MariaDBServe
     )
     report = world.run()
     assert counts(report) == (1, 1, 2)
-    merge = ["merge source", "merge scan", "merge rewrite"]
-    assert [item.phase.value for item in report.runs[0].timing.phases] == [*before, *merge, *behind]
+    assert [item.phase.value for item in report.runs[0].timing.phases] == [*before, *behind]  # a small batch: tasks have changed the rows
     assert world.lake("items", "id, name") == [(1, "A"), (30, "c")]
     sink.write(change("t", 300, database=db), change("c", 310, after={**a, "name": "anew"}, database=db))
     world.run()

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from cdc_ops.core.operation.run_request import ResyncMode
 from cdc_ops.dev.servers import MariaDBServer
 from cdc_ops.lake.log.delta_log import DeltaLog
+from tests.commits import is_by_tasks
 from tests.world import ORDERS, World
 
 
@@ -24,8 +25,7 @@ def orders(mariadb: MariaDBServer, spark: SparkSession, tmp_path: Path) -> World
 def by_tasks(world: World) -> int:
     """How many commits replaced rows by tasks."""
     log = DeltaLog(world.path("orders"))
-    parameters = [info.get("operationParameters", {}) for _, info in log.commits(log.newest() or 0)]
-    return sum(str(one.get("replaceOnCond")).endswith("is a key of the batch") for one in parameters)
+    return sum(is_by_tasks(info) for _, info in log.commits(log.newest() or 0))
 
 
 def test_increments_of_any_rows_leave_the_lake_equal_to_the_source(orders: World) -> None:

@@ -18,7 +18,7 @@ from cdc_ops.lake.log.head import find_commit, read_head
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
-from tests.commits import commits
+from tests.commits import commits, is_by_tasks
 from tests.lake_case import PIPELINE, TABLE, Lake, Row, schema
 
 
@@ -210,7 +210,7 @@ def found_by_literals(lake: Lake, version: int | None) -> bool:
 
 def by_tasks(lake: Lake, version: int | None) -> bool:
     assert version is not None
-    return str(DeltaLog(lake.path).commit_info(version)["operationParameters"].get("replaceOnCond")).endswith("is a key of the batch")
+    return is_by_tasks(DeltaLog(lake.path).commit_info(version))
 
 
 def test_few_keys_of_a_large_table_are_replaced_by_literals_in_one_counted_commit(many_files: Lake) -> None:

@@ -15,12 +15,14 @@ from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.results import Manifest, OperationResult, Outcome
 from cdc_ops.core.text import quoted
 from cdc_ops.errors import LakeConflictError
+from cdc_ops.lake.data_files import key_search
 from cdc_ops.lake.log.delta_log import DeltaLog
 from cdc_ops.lake.merge import execute as execute_module
 from cdc_ops.lake.merge import replace_by_tasks as module
 from cdc_ops.lake.merge.apply import apply
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
+from tests import commits
 from tests.lake_case import Lake, schema
 
 
@@ -42,8 +44,7 @@ def replacing(lake: Lake, number: int, frame: Any, rows: int, **changes: Any) ->
 
 def is_by_tasks(lake: Lake, result: OperationResult) -> bool:
     assert result.delta_version is not None
-    parameters = DeltaLog(lake.path).commit_info(result.delta_version)["operationParameters"]
-    return str(parameters.get("replaceOnCond")).endswith("is a key of the batch")
+    return commits.is_by_tasks(DeltaLog(lake.path).commit_info(result.delta_version))
 
 
 def files_of(lake: Lake) -> list[dict[str, Any]]:
@@ -161,7 +162,11 @@ def test_keys_of_these_types_are_found(lake: Lake, kind: str, value: str) -> Non
         ("bigint", "timestamp", "smallint"),
     ],
 )
-def test_batches_of_keys_of_several_parts_leave_the_rows_that_a_dictionary_has(lake: Lake, kinds: tuple[str, ...]) -> None:
+def test_batches_of_keys_of_several_parts_leave_the_rows_that_a_dictionary_has(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, kinds: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(module, "_LOCAL_ROWS", -1)  # by tasks, however few rows
+    monkeypatch.setattr(key_search, "_LOCAL_FILES", -1)
     names = ["Part`0", "p.art1", 'q"2`'][: len(kinds)]  # PySpark takes the names that go to tasks apart
     shape = schema(*zip(names, kinds, strict=True), ("v", "int"), keys=tuple(names))
     values = {"date": "date_add(DATE'2026-01-01', {})", "timestamp": "TIMESTAMP'2026-01-01' + make_dt_interval({})"}

@@ -83,6 +83,28 @@ def test_a_batch_is_merged_where_a_row_of_the_table_has_a_say(plan: dict[str, An
     assert choose_statement(replace(PLAN, **plan), TABLE, one_row_per_key=True) == (Statement.MERGE, why)
 
 
+@pytest.mark.parametrize("plan", [{"deleted_flag": "gone"}, {"sequence": "seq"}, {"deleted_flag": "gone", "sequence": "seq"}])
+def test_tasks_delete_rows_and_keep_an_order(plan: dict[str, Any]) -> None:
+    ordered = replace(PLAN, **plan)
+    for table in (TABLE, EMPTY):
+        assert choose_statement(ordered, table, one_row_per_key=False, by_tasks=True) == (Statement.REPLACE, "")
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ({"versions": True}, "a key may have several rows"),
+        ({"delete_missing_where": "t.id = 1"}, "rows are deleted"),
+        ({"deleted_flag": "gone", "deleted_column": "_deleted"}, "deleted rows stay, and are marked"),
+        ({"update_only": ("Name",)}, "only some columns are set"),
+        ({"present": "has"}, "only some columns are set"),
+        ({"columns": ("id",)}, "the table keeps the column name"),
+    ],
+)
+def test_tasks_set_whole_rows_only(plan: dict[str, Any], why: str) -> None:
+    assert choose_statement(replace(PLAN, **plan), TABLE, one_row_per_key=True, by_tasks=True) == (Statement.MERGE, why)
+
+
 def test_a_batch_that_may_have_a_key_twice_is_merged_which_would_notice() -> None:
     assert choose_statement(PLAN, TABLE, one_row_per_key=False) == (Statement.MERGE, "a key may have several rows")
 

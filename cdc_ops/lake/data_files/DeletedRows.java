@@ -2,6 +2,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.LongBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
@@ -26,7 +27,9 @@ import scala.Tuple2;
  */
 public final class DeletedRows {
     private final List actions = new ArrayList();
-    private long count = 0;
+    private final List files = new ArrayList();
+    private final List vectors = new ArrayList();
+    private LongBuffer numbers;
     private Path table;
     private Configuration hadoop;
     private DeletionVectorStore store;
@@ -34,25 +37,54 @@ public final class DeletedRows {
     private final UUID id = UUID.randomUUID();
 
     /**
-     * Deletes rows of files.
+     * Looks which rows of files are there: deletion vectors may have deleted some of them.
      *
      * @param path The table.
      * @param configuration By which its file system is reached.
      * @param entries The files' entries of the log, one a line, each with the statistics that it has beside deleted rows.
-     * @param rows For each entry how many of its rows are deleted, and then their numbers in the file, from 0 on; 8 bytes each.
+     * @param rows For each entry how many of its rows are meant, and then their numbers in the file, from 0 on; 8 bytes each.
+     * @return One byte for each of these rows, 1 if it is there.
      */
-    public void delete(String path, Configuration configuration, String entries, byte[] rows) throws IOException {
+    public byte[] look(String path, Configuration configuration, String entries, byte[] rows) throws IOException {
         table = new Path(path);
         hadoop = configuration;
         store = DeletionVectorStore$.MODULE$.createInstance(hadoop);
-        LongBuffer numbers = ByteBuffer.wrap(rows).asLongBuffer();
+        numbers = ByteBuffer.wrap(rows).asLongBuffer();
+        byte[] there = new byte[numbers.remaining()];
+        int seen = 0;
+        for (String entry : entries.split("\n")) {
+            AddFile file = (AddFile) Action.fromJson(entry);
+            RoaringBitmapArray deleted = new RoaringBitmapArray();
+            if (file.deletionVector() != null) {
+                deleted.merge(StoredBitmap.create(file.deletionVector(), table).load(store));
+            }
+            files.add(file);
+            vectors.add(deleted);
+            for (long left = numbers.get(); left > 0; left--) {
+                there[seen++] = (byte) (deleted.contains(numbers.get()) ? 0 : 1);
+            }
+        }
+        return Arrays.copyOf(there, seen);
+    }
+
+    /**
+     * Deletes rows.
+     *
+     * @param chosen One byte for each row that was looked at, 1 if it is to be deleted.
+     */
+    public void delete(byte[] chosen) throws IOException {
+        numbers.rewind();
+        int seen = 0;
         try {
-            for (String entry : entries.split("\n")) {
-                RoaringBitmapArray found = new RoaringBitmapArray();
+            for (int place = 0; place < files.size(); place++) {
+                RoaringBitmapArray deleted = (RoaringBitmapArray) vectors.get(place);
                 for (long left = numbers.get(); left > 0; left--) {
-                    found.add(numbers.get());
+                    long number = numbers.get();
+                    if (chosen[seen++] == 1) {
+                        deleted.add(number);
+                    }
                 }
-                delete((AddFile) Action.fromJson(entry), found);
+                delete((AddFile) files.get(place), deleted);
             }
         } finally {
             if (writer != null) {
@@ -62,16 +94,14 @@ public final class DeletedRows {
     }
 
     private void delete(AddFile file, RoaringBitmapArray deleted) throws IOException {
-        long before = 0;
-        if (file.deletionVector() != null) {
-            deleted.merge(StoredBitmap.create(file.deletionVector(), table).load(store));
-            before = file.deletionVector().cardinality();
-        }
+        long before = file.deletionVector() == null ? 0 : file.deletionVector().cardinality();
         long after = deleted.cardinality();
-        count += after - before;
+        if (after == before) {
+            return;
+        }
         if (after == ((Long) file.numPhysicalRecords().get()).longValue()) {
             actions.add(file.remove());
-        } else if (after > before) {
+        } else {
             Tuple2 changed = file.removeRows(written(deleted), false, true); // its entry tells already: Delta would print it by doubles
             actions.add(changed._1());
             actions.add(changed._2());
@@ -91,10 +121,5 @@ public final class DeletedRows {
     /** Returns what the commit has to say of the files. */
     public List actions() {
         return actions;
-    }
-
-    /** Returns how many of the rows were there until now. */
-    public long count() {
-        return count;
     }
 }

@@ -8,7 +8,6 @@ the other, hence a session with its JVM in the same machine (`lake.data_files.co
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
@@ -20,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc_ops.lake.data_files.writer import remove_data_files
 from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.log.data_files import physical_names
-from cdc_ops.lake.spark.jvm.java import converters, scala_object
+from cdc_ops.lake.spark.jvm.java import active_session, converters, scala_object
 
 COUNTED: Final = {"spark.databricks.delta.stats.collect": "true"}
 """The setting of a session by which Delta's writer counts the rows of each file."""
@@ -121,7 +120,7 @@ class CheckedWrite:
         """
         session: Any = self.rows.sparkSession
         jvm, own = session._jvm, session._jsparkSession
-        with _active(jvm, own):
+        with active_session(session):
             none = scala_object(jvm.scala, "None$")
             command, operation = _write_of(self, jvm, own)
             transaction = command.deltaLog().startTransaction(none, none)
@@ -179,15 +178,3 @@ def _write_of(write: CheckedWrite, jvm: Any, own: Any) -> tuple[Any, Any]:
     told = some(False), some(settings.canOverwriteSchema()), some(settings.canMergeSchema())
     operation = getattr(delta, "DeltaOperations$Write")(mode, some(columns), none, none, *told, none, none)
     return command, operation
-
-
-@contextmanager
-def _active(jvm: Any, own: Any) -> Iterator[None]:
-    """Makes a session the one whose settings Delta's writer looks at: that of its thread."""
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(own)
-    try:
-        yield
-    finally:
-        sessions.setActiveSession(before.get()) if before.isDefined() else sessions.clearActiveSession()

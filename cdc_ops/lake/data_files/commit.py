@@ -8,6 +8,7 @@ JVM in the same machine: `can_commit` says whether there is one. How the classes
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files as resources
 from typing import Any, Final
 
@@ -20,7 +21,9 @@ from cdc_ops.lake.data_files.writer import DataFile
 from cdc_ops.lake.log.delta_log import LogState
 from cdc_ops.lake.log.statistics_text import statistics_beside_deleted_rows
 from cdc_ops.lake.spark import connect
-from cdc_ops.lake.spark.jvm.java import converters, new_instance, scala_object
+from cdc_ops.lake.spark.conf import USER_METADATA
+from cdc_ops.lake.spark.jvm.java import active_session, converters, new_instance, scala_object
+from cdc_ops.lake.spark.session import private_session
 
 _UNDERSTOOD: Final = frozenset(
     (
@@ -42,6 +45,8 @@ _UNDERSTOOD: Final = frozenset(
 
 _HARMLESS: Final = frozenset(("comment", "delta.typeChanges"))
 """What the log may say of a column beside its type. More may ask something of values, as a generated column does."""
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
 _DELETED_ROWS: Final = resources(__package__) / "DeletedRows.java"
 
 
@@ -64,6 +69,23 @@ def why_not_plain(state: LogState) -> str:
     return next((f"its column {name!r} asks more than its type" for name in strict), "")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedRows:
+    """Rows of a batch, and what became of the table's by them.
+
+    Args:
+        read: Rows of the batch.
+        inserted: Rows that the table had not.
+        updated: Rows of the table that became others.
+        deleted: Rows of the table that went.
+    """
+
+    read: int
+    inserted: int
+    updated: int
+    deleted: int
+
+
 class FileTransaction:
     """A transaction on an operation's table, begun at the version that it reads: Delta's own.
 
@@ -81,9 +103,11 @@ class FileTransaction:
         log = self._delta.DeltaLog.forTable(session._jsparkSession, operation.target.path)
         self._transaction = log.startTransaction(self._none, self._none)
         self._application = app_id(operation.pipeline, operation.table)
+        self.folder = operation.target.path
         self.number_taken = _number_of(self._transaction, self._application) >= operation.op_seq
         self._actions: Any = self._jvm.java.util.ArrayList()
         self._added: list[DataFile] = []
+        self._deleted: Any = None
         self._from_json = self._delta.actions.Action.fromJson
 
     @property
@@ -102,46 +126,64 @@ class FileTransaction:
         for file in files:
             self._act({"add": _added(file, now)})
 
-    def delete_rows(self, files: Sequence[tuple[Mapping[str, Any], Numbers, int]]) -> int:
-        """Deletes rows of files, by deletion vectors; returns how many of them were there until now.
+    def look_at_rows(self, files: Sequence[tuple[Mapping[str, Any], Numbers, int]]) -> Flags:
+        """Returns which rows of files are there; others are deleted already.
 
         Args:
             files: Of each file its entry in the log, the numbers of the rows, from 0 on, and how many rows it has, deleted ones included:
                 Delta wants that to be known of a file with deleted rows.
         """
-        if not files:
-            return 0
         told = [{**file, "stats": statistics_beside_deleted_rows(file.get("stats") or "", of)} for file, _, of in files]
         entries = "\n".join(json.dumps({"add": one}) for one in told)
         numbers = np.concatenate([part for _, rows, _ in files for part in ([len(rows)], rows)]).astype(">i8").tobytes()
         hadoop = self._session._jsparkSession.sessionState().newHadoopConf()
-        deleted = new_instance(self._jvm, _DELETED_ROWS, beside=self._transaction)
-        deleted.delete(self._operation.target.path, hadoop, entries, numbers)
-        self._actions.addAll(deleted.actions())
-        return int(deleted.count())
+        self._deleted = new_instance(self._jvm, _DELETED_ROWS, beside=self._transaction)
+        return np.frombuffer(bytes(self._deleted.look(self._operation.target.path, hadoop, entries, numbers)), bool)
+
+    def delete_rows(self, chosen: Flags) -> None:
+        """Deletes those that are chosen of the rows that were looked at, by deletion vectors."""
+        self._deleted.delete(chosen.tobytes())
+        self._actions.addAll(self._deleted.actions())
 
     def commit_append(self, record: str) -> int:
         """Commits, as a writer that appends; returns the version."""
-        return self._commit(_write(self._jvm, self._none, record), {})
-
-    def commit_replace(self, record: str, condition: str, deleted: int) -> int:
-        """Commits, as a writer that replaces the rows of a condition.
-
-        Args:
-            record: The commit record, as the text that the commit carries.
-            condition: By what the rows were found, as the history of the table shows it.
-            deleted: How many rows were.
-        """
-        return self._commit(_write(self._jvm, self._none, record, condition), {"numDeletedRows": deleted, "numCopiedRows": 0})
-
-    def _commit(self, operation: Any, others: Mapping[str, int]) -> int:
-        number = {"appId": self._application, "version": self._operation.op_seq, "lastUpdated": int(time.time() * 1000)}
         counts = {
             "numFiles": len(self._added),
             "numOutputRows": sum(file.rows for file in self._added),
             "numOutputBytes": sum(file.size for file in self._added),
-            **others,
         }
+        return self._commit(_append(self._jvm, self._none, record), counts)
+
+    def commit_merge(self, record: str, condition: str, rows: MergedRows) -> int:
+        """Commits, as a MERGE that changes rows by their keys; returns the version.
+
+        Args:
+            record: The commit record, as the text that the commit carries.
+            condition: By what the rows were found, as the history of the table shows it: Spark SQL.
+            rows: How many there were.
+        """
+        found = self._session._jsparkSession.sessionState().sqlParser().parseExpression(condition)
+        clauses = [converters(self._jvm).asScala(self._jvm.java.util.ArrayList()).toSeq()] * 3
+        kind = getattr(self._delta, "DeltaOperations$Merge")
+        merge = kind(self._jvm.scala.Some(found), self._none, self._none, self._none, *clauses)
+        counts = {
+            "numSourceRows": rows.read,
+            "operationNumSourceRows": rows.read,  # Delta takes it for the first if that is not known
+            "numTargetRowsInserted": rows.inserted,
+            "numTargetRowsUpdated": rows.updated,
+            "numTargetRowsMatchedUpdated": rows.updated,
+            "numTargetRowsDeleted": rows.deleted,
+            "numTargetRowsMatchedDeleted": rows.deleted,
+            "numTargetRowsCopied": 0,
+            "numOutputRows": sum(file.rows for file in self._added),
+            "numTargetFilesAdded": len(self._added),
+            "numTargetBytesAdded": sum(file.size for file in self._added),
+        }
+        with private_session(self._session, {USER_METADATA: record}) as own, active_session(own):  # of a MERGE Delta takes it from there
+            return self._commit(merge, counts)
+
+    def _commit(self, operation: Any, counts: Mapping[str, int]) -> int:
+        number = {"appId": self._application, "version": self._operation.op_seq, "lastUpdated": int(time.time() * 1000)}
         self._transaction.registerSQLMetrics(self._session._jsparkSession, _metrics(self._jvm, self._session, counts))
         self._act({"txn": number})
         return int(self._transaction.commit(converters(self._jvm).asScala(self._actions).toSeq(), operation))
@@ -230,12 +272,11 @@ def _added(file: DataFile, now: int) -> dict[str, Any]:
     }
 
 
-def _write(jvm: Any, none: Any, record: str, replaced: str = "") -> Any:
-    """Returns what the commit says that it did: it added rows, or replaced those of a condition."""
+def _append(jvm: Any, none: Any, record: str) -> Any:
+    """Returns what the commit says that it did: it added rows."""
     write = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Write")
-    partitions, some = jvm.scala.Some(converters(jvm).asScala(jvm.java.util.ArrayList()).toSeq()), jvm.scala.Some
-    mode = jvm.org.apache.spark.sql.SaveMode.Overwrite if replaced else jvm.org.apache.spark.sql.SaveMode.Append
-    return write(mode, partitions, none, some(record), none, none, none, some(replaced) if replaced else none, none)
+    partitions = jvm.scala.Some(converters(jvm).asScala(jvm.java.util.ArrayList()).toSeq())
+    return write(jvm.org.apache.spark.sql.SaveMode.Append, partitions, none, jvm.scala.Some(record), none, none, none, none, none)
 
 
 def _metrics(jvm: Any, session: SparkSession, counts: Mapping[str, int]) -> Any:

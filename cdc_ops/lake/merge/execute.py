@@ -104,23 +104,35 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
     now = DeltaLog(operation.target.path).now() if batch.plan.mode is ApplyMode.MERGE else None
     stored = _stored_table(now) if now else None
     known = batch.manifest.landed.rows if batch.manifest else None
-    alone = batch.latest is not None
-    appends = can_commit(spark) and _counts_appended(batch)
-    statement = choose_statement(batch.plan, stored, one_row_per_key=alone, rows=known, appends=appends)[0] if stored else Statement.MERGE
-    why = ""
+    literals = stored is not None and known is not None and can_use_literals(batch.plan, stored, known)
+    tasks = replacement_of(batch, now, literals=literals) if now else None
+    statement, why = _statement(batch, stored, appends=can_commit(spark), by_tasks=tasks is not None), ""
     try:
         if files := appendable_files(operation, batch):
             version = append_files(spark, operation, files, record)
             return Executed(version=version, nulled=NullifiedValues(counted=version is not None or not mark_names(batch.rows)))
-        literals = stored is not None and known is not None and can_use_literals(batch.plan, stored, known)
-        if now and statement is Statement.REPLACE and (wanted := replacement_of(batch, now, literals=literals)):
-            return Executed(version=replace_by_tasks(spark, operation, wanted, record), nulled=NullifiedValues())
+        if tasks and statement is Statement.REPLACE:
+            return Executed(version=replace_by_tasks(spark, operation, tasks, record), nulled=NullifiedValues())
     except (NotWrittenError, NotSearchedError) as error:  # nothing of them is in the table
         why = str(error)
+        statement = _statement(batch, stored, appends=can_commit(spark), by_tasks=False)
     if now and statement is Statement.INSERT:
         done = _insert(spark, operation, batch, record, now)
-        return done or execute(spark, operation, batch, record)  # with a look at what the table is now
+        return replace(done, not_by_tasks=why) if done else execute(spark, operation, batch, record)  # with a look at what the table is now
     return replace(_execute_by_spark(spark, operation, batch, record, stored, statement), not_by_tasks=why)
+
+
+def _statement(batch: Batch, stored: StoredTable | None, *, appends: bool, by_tasks: bool) -> Statement:
+    if stored is None:
+        return Statement.MERGE
+    return choose_statement(
+        batch.plan,
+        stored,
+        one_row_per_key=batch.latest is not None,
+        rows=batch.manifest.landed.rows if batch.manifest else None,
+        appends=appends and _counts_appended(batch),
+        by_tasks=by_tasks,
+    )[0]
 
 
 def _counts_appended(batch: Batch) -> bool:

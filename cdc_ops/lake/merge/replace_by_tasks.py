@@ -1,28 +1,45 @@
-"""Replaces the rows of a batch without a job that opens the table: tasks read its key columns, Delta's own classes delete and commit.
+"""Changes the rows of a batch without a job that opens the table: key columns are searched, Delta's own classes delete and commit.
 
-    the rows of the batch --a task--> one data file, and their keys --------------------------+--> one commit
-    the keys --key_search--> rows of the table's files that have them --> deletion vectors ---+
+    the rows of the batch --+-- those that are not deleted --> one data file ------------------------+
+                            +-- keys and places --key_search--> rows of the table that have them ----+--> one commit
+                                                   those that are not newer --> deletion vectors ----+
 
-What a REPLACE by Spark does: rows with a key of the batch are deleted, and the batch's rows are there. Plain tables and small batches only.
+What a MERGE does with whole rows, deletes and an order. Plain tables and small batches only; what is very small the driver does by itself.
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_ops.core.apply.scd import POSITION_TYPE
 from cdc_ops.core.operation.merging.statement import MOST_FILES
 from cdc_ops.core.operation.operation import Operation
 from cdc_ops.core.text import quoted
-from cdc_ops.lake.data_files.commit import FileTransaction, can_commit, why_not_plain
-from cdc_ops.lake.data_files.key_search import KeySearch, NotSearchedError, answers_of, candidates, find_rows, key_type
+from cdc_ops.lake.data_files.commit import FileTransaction, Flags, MergedRows, can_commit, why_not_plain
+from cdc_ops.lake.data_files.key_search import (
+    FoundRows,
+    KeySearch,
+    NotSearchedError,
+    Numbers,
+    answers_here,
+    answers_of,
+    as_stream,
+    candidates,
+    find_rows,
+    key_type,
+)
 from cdc_ops.lake.data_files.task_files import codec_of
 from cdc_ops.lake.data_files.writer import DataFile, remove_data_files, write_data_file
+from cdc_ops.lake.file_io import open_filesystem
 from cdc_ops.lake.log.delta_log import DeltaLog, LogVersion
 from cdc_ops.lake.merge.batch import Batch
 from cdc_ops.lake.spark.conf import REPLACE_BY_TASKS
@@ -32,6 +49,9 @@ from cdc_ops.lake.table.create import indexed_columns
 _MOST_ROWS: Final = 100_000
 _MOST_BYTES: Final = 64 * 2**20
 """Rows and bytes of a landed batch up to which it is taken: one task writes it, and its keys pass through the driver."""
+_LOCAL_ROWS: Final = 10_000
+_LOCAL_BYTES: Final = 4 * 2**20
+"""Rows and bytes up to which the driver writes it: a task in Python would take longer to start."""
 _MOST_STORED: Final = 8 * 2**30
 """Bytes of a table up to which tasks were seen to be faster than literals: 100 M rows of 12 columns are 4 GB."""
 
@@ -39,9 +59,11 @@ _PLAIN: Final = frozenset(
     ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"),
 )
 """Types whose values Spark and Arrow write alike, besides decimals."""
+_ORDERED: Final = _PLAIN - {"float", "double"} | {POSITION_TYPE}
+"""Types of places in an order that Python compares as Spark does."""
 _STATISTICS: Final = "delta.checkpoint.writeStatsAsJson"
 """Without it a checkpoint has the statistics of files in a form that is not read here; a file with deleted rows would lose them."""
-_SHAPE: Final = "keys binary, file string"
+_SHAPE: Final = "rows binary, file string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +76,10 @@ class Replacement:
         columns: Name and type of the table's columns, of which the batch has all.
         version: Of the table, when that was looked at.
         codec: How data files are compressed.
+        condition: By what rows are found, as Spark SQL.
+        deleted_flag: Column of the batch that is true for rows that are only deleted, "" if none is.
+        sequence: Column of batch and table: where the table's row is newer, it stays. "" = the batch is always newer.
+        local: The driver writes the rows.
     """
 
     rows: DataFrame
@@ -61,10 +87,14 @@ class Replacement:
     columns: tuple[tuple[str, str], ...]
     version: int
     codec: str
+    condition: str
+    deleted_flag: str
+    sequence: str
+    local: bool
 
 
 def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacement | None:
-    """Returns how tasks replace the rows of a batch for which `choose_statement` chose a REPLACE; None if Spark is to do it.
+    """Returns how tasks replace the rows of a batch, if `choose_statement` chooses a REPLACE; None if they cannot.
 
     Args:
         batch: The batch, prepared.
@@ -80,10 +110,23 @@ def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacem
         return None
     columns, codec = now.state.columns(), codec_of(spark)
     keys = _key_columns(batch.plan.keys, columns)
-    unsupported = [kind for _, kind in columns if kind not in _PLAIN and not kind.startswith("decimal(")]
+    unsupported = [kind for _, kind in columns if kind not in _PLAIN | {POSITION_TYPE} and not kind.startswith("decimal(")]
     if keys is None or unsupported or codec is None or now.state.property(_STATISTICS).lower() == "false" or why_not_plain(now.state):
         return None
-    return Replacement(rows=batch.rows, keys=keys, columns=columns, version=now.version, codec=codec)
+    kinds = {name.lower(): kind for name, kind in columns}
+    if batch.plan.sequence and kinds.get(batch.plan.sequence.lower()) not in _ORDERED:
+        return None
+    return Replacement(
+        rows=batch.rows,
+        keys=keys,
+        columns=columns,
+        version=now.version,
+        codec=codec,
+        condition=replace(batch.plan, prune=()).condition,
+        deleted_flag=batch.plan.deleted_flag,
+        sequence=batch.plan.sequence,
+        local=landed.rows <= _LOCAL_ROWS and landed.bytes <= _LOCAL_BYTES,
+    )
 
 
 def _key_columns(keys: Sequence[str], columns: Sequence[tuple[str, str]]) -> pa.Schema | None:
@@ -106,56 +149,126 @@ def replace_by_tasks(spark: SparkSession, operation: Operation, wanted: Replacem
     if transaction.version != wanted.version:
         raise NotSearchedError("somebody has changed the table meanwhile")
     transaction.read_all()
-    keys, file = _written(operation, wanted)
+    batch, file = _written(operation, wanted)
     try:
-        deleted = _delete(spark, transaction, KeySearch(folder=operation.target.path, keys=keys))
+        rows, left_out = _search(spark, transaction, wanted, batch)
+        if file and bool((left_out & ~batch.deleted).any()):
+            file = _without(operation, wanted, file, left_out[~batch.deleted])
     except NotSearchedError:
         remove_data_files(operation.target.path, [file.name] if file else [])
         raise
     transaction.add([file] if file else [])
-    names = ", ".join(map(quoted, wanted.keys.names))
-    return transaction.commit_replace(record, f"{names if len(wanted.keys) == 1 else f'({names})'} is a key of the batch", deleted)
+    return transaction.commit_merge(record, wanted.condition, rows)
 
 
-def _delete(spark: SparkSession, transaction: FileTransaction, search: KeySearch) -> int:
-    """Deletes the rows with the keys, and returns how many there were."""
+@dataclass(frozen=True, slots=True)
+class _BatchRows:
+    """Of each row of a batch the key, whether it is only deleted, and its place in the order of changes; None = there is no order."""
+
+    keys: pa.Table
+    deleted: Flags
+    places: list[Any] | None
+
+
+def _search(spark: SparkSession, transaction: FileTransaction, wanted: Replacement, batch: _BatchRows) -> tuple[MergedRows, Flags]:
+    """Deletes the rows of the table that the batch's replace, or delete; returns what became of all, and which of the batch's are older."""
+    search = KeySearch(folder=transaction.folder, keys=batch.keys, other=wanted.sequence)
     names = search.keys.column_names
     if any(part.null_count for part in search.keys.columns) or search.keys.group_by(names).aggregate([]).num_rows != len(search.keys):
         raise NotSearchedError("a key is NULL, or has several rows")
-    files = candidates(search, list(DeltaLog(search.folder).adds(transaction.version)))
-    found = zip(files, find_rows(spark, search, files), strict=True)
-    return transaction.delete_rows([(file, rows.numbers, rows.of) for file, rows in found if len(rows.numbers)])
+    files = candidates(search, list(DeltaLog(search.folder).adds(transaction.version))) if len(batch.keys) else []
+    found = [(file, rows) for file, rows in zip(files, find_rows(spark, search, files), strict=True) if len(rows.numbers)]
+    older, met = np.zeros(len(batch.keys), bool), np.zeros(len(batch.keys), np.int64)
+    if found:
+        there = transaction.look_at_rows([(file, rows.numbers, rows.of) for file, rows in found])
+        of_key = np.concatenate([rows.keys for _, rows in found])
+        met = np.bincount(of_key[there], minlength=len(met))
+        if batch.places is not None:
+            if bool((met > 1).any()):
+                raise NotSearchedError("the table has several rows of a key")
+            older[of_key[there]] = _are_older(batch.places, [rows for _, rows in found], there, of_key)
+        transaction.delete_rows(there & ~older[of_key])
+    new, gone = ~batch.deleted, batch.deleted & ~older
+    counts = MergedRows(
+        read=len(met),
+        inserted=int((new & (met == 0)).sum()),
+        updated=int(met[new & ~older].sum()),
+        deleted=int(met[gone].sum()),
+    )
+    return counts, older
 
 
-def _written(operation: Operation, wanted: Replacement) -> tuple[pa.Table, DataFile | None]:
-    """Writes the batch as one data file, in a task; returns the keys of its rows, and the file, None if there are no rows.
+def _are_older(places: list[Any], found: list[FoundRows], there: Flags, of_key: Numbers) -> Flags:
+    """Returns for each row of the table that is there whether the batch's row of its key is older, as a MERGE asks it."""
+    try:
+        stored = [value for rows in found if rows.others is not None for value in rows.others.to_pylist()]
+        pairs = zip(stored, there, of_key, strict=True)
+        return np.array([value is not None and _is_older(places[key], value) for value, is_there, key in pairs if is_there], bool)
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:  # e.g. a date that Python has not
+        raise NotSearchedError(f"the order of changes: {error}") from error
+
+
+def _is_older(place: Any, stored: Any) -> bool:
+    return place is None or bool(stored > place)
+
+
+def _without(operation: Operation, wanted: Replacement, file: DataFile, left_out: Flags) -> DataFile | None:
+    """Writes a file once more without some of its rows; those of a batch are seldom older than the table's."""
+    folder, indexed = operation.target.path, frozenset(indexed_columns(operation))
+    filesystem, root = open_filesystem(folder)
+    with filesystem.open(f"{root}/{file.name}", "rb") as stream:
+        rows = pq.ParquetFile(stream).read(use_threads=False)
+    written = write_data_file(folder, rows.filter(pa.array(~left_out)).to_batches(), indexed, wanted.codec)
+    remove_data_files(folder, [file.name])
+    return written
+
+
+def _written(operation: Operation, wanted: Replacement) -> tuple[_BatchRows, DataFile | None]:
+    """Writes the batch as one data file; returns what is to be searched for, and the file, None if no row is to be written.
 
     The columns travel by number: PySpark takes the names of what goes to a task apart, and fails at a backtick.
     """
-    indexed, names = frozenset(indexed_columns(operation)), [name for name, _ in wanted.columns]
-    task = partial(_write, folder=operation.target.path, names=names, keys=wanted.keys, indexed=indexed, codec=wanted.codec)
-    numbered = (F.col(quoted(name)).cast(kind).alias(f"c{number}") for number, (name, kind) in enumerate(wanted.columns))
-    rows = wanted.rows.select(*numbered)
-    answers = answers_of(rows.coalesce(1).mapInArrow(task, _SHAPE))
+    numbered = [F.col(quoted(name)).cast(kind).alias(f"c{number}") for number, (name, kind) in enumerate(wanted.columns)]
+    flag = F.col(quoted(wanted.deleted_flag)) if wanted.deleted_flag else F.lit(False)
+    rows = wanted.rows.select(*numbered, flag.alias("deleted"))
+    names = tuple(name for name, _ in wanted.columns)
+    sequence = next((name for name in names if name.lower() == wanted.sequence.lower()), "")
+    columns = _Columns(names=names, keys=wanted.keys, sequence=sequence, indexed=frozenset(indexed_columns(operation)))
+    task = partial(_write, folder=operation.target.path, columns=columns, codec=wanted.codec)
+    answers = answers_here(task, rows.toArrow().to_batches()) if wanted.local else answers_of(rows.coalesce(1).mapInArrow(task, _SHAPE))
     if not answers:
-        return wanted.keys.empty_table(), None
+        return _BatchRows(wanted.keys.empty_table(), np.zeros(0, bool), [] if wanted.sequence else None), None
     [answer] = answers
-    return pa.ipc.open_stream(answer["keys"]).read_all(), DataFile(**json.loads(answer["file"]))
+    found = pa.ipc.open_stream(answer["rows"]).read_all()
+    deleted, *places = found.columns[len(wanted.keys) :]
+    keys = found.select(range(len(wanted.keys)))
+    file = DataFile(**json.loads(answer["file"])) if answer["file"] else None
+    return _BatchRows(keys, deleted.to_numpy().astype(bool), places[0].to_pylist() if places else None), file
 
 
-def _write(
-    batches: Iterator[pa.RecordBatch], folder: str, names: list[str], keys: pa.Schema, indexed: frozenset[str], codec: str
-) -> Iterator[pa.RecordBatch]:
-    written = list[pa.Table]()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Columns:
+    """Names of the columns that a task gets, the keys among them with their types, the place in the order, and those with bounds."""
 
-    def passing() -> Iterator[pa.RecordBatch]:
+    names: tuple[str, ...]
+    keys: pa.Schema
+    sequence: str
+    indexed: frozenset[str]
+
+
+def _write(batches: Iterator[pa.RecordBatch], folder: str, columns: _Columns, codec: str) -> Iterator[pa.RecordBatch]:
+    seen = list[pa.Table]()
+
+    def living() -> Iterator[pa.RecordBatch]:
         for numbered in batches:
-            batch = numbered.rename_columns(names)
-            written.append(pa.Table.from_batches([batch]).select(keys.names).cast(keys))
-            yield batch
+            batch, deleted = pa.RecordBatch.from_arrays(numbered.columns[:-1], columns.names), numbered.column(len(columns.names))
+            told = pa.Table.from_batches([batch]).select(columns.keys.names).cast(columns.keys).append_column("deleted", deleted)
+            seen.append(told.append_column("place", batch.column(columns.sequence)) if columns.sequence else told)
+            if deleted.null_count:
+                raise ValueError("a row does not say whether it is deleted")
+            yield batch.filter(pc.invert(deleted))
 
-    if file := write_data_file(folder, passing(), indexed, codec):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, keys) as stream:
-            stream.write_table(pa.concat_tables(written))
-        yield pa.record_batch({"keys": pa.array([sink.getvalue().to_pybytes()]), "file": pa.array([json.dumps(asdict(file))])})
+    file = write_data_file(folder, living(), columns.indexed, codec)
+    if sum(map(len, seen)):
+        rows, text = as_stream(pa.concat_tables(seen)), json.dumps(asdict(file)) if file else None
+        yield pa.record_batch({"rows": pa.array([rows], pa.binary()), "file": pa.array([text], pa.string())})

@@ -3,6 +3,7 @@
 INSERT   reads nothing of the table                                     the table has no rows
 MERGE    reads the keys of the table three times, once of them sorted   every batch
 REPLACE  reads the keys of the table once                               whole rows that overwrite what is there
+    by tasks        without a job on the table; rows may be deleted, and older ones be left out; a small batch, a plain table
     by a join       every file is opened
     by literals     Delta skips files, and Parquet skips pages, by the keys themselves; few keys, one column, a large table
 """
@@ -35,7 +36,7 @@ class Statement(enum.StrEnum):
     """The rows that are not deleted are appended, as a MERGE inserts them."""
     MERGE = "merge"
     REPLACE = "replace"
-    """Rows with a key of the batch are deleted, and the batch's rows are inserted (Delta's `replaceOn`)."""
+    """Rows with a key of the batch are deleted, and the batch's rows are inserted: by tasks, or by Delta's `replaceOn`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class StoredTable:
 
 
 def choose_statement(
-    plan: MergePlan, table: StoredTable, *, one_row_per_key: bool, rows: int | None = None, appends: bool = True
+    plan: MergePlan, table: StoredTable, *, one_row_per_key: bool, rows: int | None = None, appends: bool = True, by_tasks: bool = False
 ) -> tuple[Statement, str]:
     """Chooses the statement of a batch.
 
@@ -70,20 +71,23 @@ def choose_statement(
         one_row_per_key: The batch has been brought to one row per key; MERGE would notice if it had more, REPLACE would insert them.
         rows: How many rows it has at most, None if that is not known.
         appends: Rows can be appended in a transaction that has read the table.
+        by_tasks: Tasks can replace the rows: they delete rows, ask for an order, notice a key with several rows, and do better than an
+            INSERT.
 
     Returns:
         The statement, and why it has to be a MERGE; "" for the others.
     """
-    if appends and table.files == 0 and _inserts_only(plan, table):
+    if not by_tasks and appends and table.files == 0 and _inserts_only(plan, table):
         return Statement.INSERT, ""
     opens_all = not (rows is not None and can_use_literals(plan, table, rows))
     kept = sorted({name.lower() for name, _ in table.columns} - {name.lower() for name in plan.columns})
     needs = {
         "the whole table is written": plan.mode is not ApplyMode.MERGE,
-        "a key may have several rows": not one_row_per_key or plan.versions,
-        "rows are deleted": bool(plan.deleted_flag or plan.delete_missing_where),
+        "a key may have several rows": not (one_row_per_key or by_tasks) or plan.versions,
+        "rows are deleted": bool(plan.delete_missing_where or (plan.deleted_flag and not by_tasks)),
+        "deleted rows stay, and are marked": bool(plan.deleted_flag and plan.deleted_column),
         "only some columns are set": bool(plan.update_only or plan.present),
-        "older rows are left out": bool(plan.sequence),
+        "older rows are left out": bool(plan.sequence) and not by_tasks,
         "rows say whether they were inserted": bool(plan.metadata.names),
         f"the table keeps the column {kept[0]}" if kept else "": bool(kept),
         "the table has no deletion vectors": not table.deletion_vectors,

@@ -1,5 +1,7 @@
 """Java of the project's own in Spark's driver: for steps that from Python are a message to the JVM each, which costs more than the work."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources.abc import Traversable
 from threading import Lock
 from typing import Any, Final
@@ -41,3 +43,15 @@ def scala_object(package: Any, name: str) -> Any:
 def converters(jvm: Any) -> Any:
     """Returns what makes collections of Java ones of Scala, and the other way round."""
     return jvm.scala.jdk.javaapi.CollectionConverters
+
+
+@contextmanager
+def active_session(session: Any) -> Iterator[None]:
+    """Makes a session the active one of its JVM's thread: the one whose settings Delta's classes look at."""
+    sessions = session._jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        sessions.setActiveSession(before.get()) if before.isDefined() else sessions.clearActiveSession()
