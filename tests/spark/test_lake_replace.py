@@ -54,7 +54,7 @@ def replacing(lake: Lake, op_seq: int, rows: list[Row], **changes: Any) -> Opera
 def replaced(lake: Lake, version: int | None) -> bool:
     """True if a commit is one of a replacement."""
     operations: dict[int | None, str] = {**dict(lake.versions())}
-    return operations[version] == "WRITE"
+    return operations[version] == ("MERGE" if by_tasks(lake, version) else "WRITE")
 
 
 def test_whole_rows_replace_those_with_their_keys_in_one_commit(lake: Lake) -> None:
