@@ -4,8 +4,8 @@
     python -m benchmarks.changes --rows 24000000 --shares 0.01 0.1 1 10 --keys random recent clustered --plot .local/changes.svg
 
 `documented` is the MERGE of Delta's documentation, `chosen` what cdc-ops does with such a batch, `spark` what it does if tasks are not to
-replace rows (`spark.cdc_ops.replaceByTasks`), `merged` what it does where the batch has to be merged (deletes, older rows left out).
-Each way has its own copy of the table. The regret of `chosen` is its time over the best way's.
+replace rows (`spark.cdc_ops.replaceByTasks`), `merged` what it does then with a batch that has to be merged. With `--deletes` every tenth
+row of a batch is deleted. Each way has its own copy of the table. The regret of `chosen` is its time over the best way's.
 """
 
 import argparse
@@ -14,17 +14,18 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks import _plot
 from benchmarks._harness import LOCAL, ROOT, cpu_of_family, report
 from benchmarks._large_table import KEYS, SCHEMA, SPARK_SCHEMA, LargeTable, bytes_below, staged
 from benchmarks.peers import peer_python
+from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.operation.merging.merge_plan import plan_merge
 from cdc_ops.core.operation.results import KeyRange, Manifest
 from cdc_ops.lake.merge.apply import apply
@@ -88,8 +89,9 @@ class DeltaRs:
 class Measurement:
     """One warm session, and the ways."""
 
-    def __init__(self, spark: SparkSession, ways: list[str]) -> None:
+    def __init__(self, spark: SparkSession, ways: list[str], *, deletes: bool) -> None:
         self.spark = spark
+        self._deletes = deletes
         self.ways = ways
         self._copies: dict[str, Case] = {}
         self._delta_rs = DeltaRs() if "delta-rs" in ways else None
@@ -134,21 +136,29 @@ class Measurement:
         return time.monotonic() - started, cpu_of_family(self._jvm) - used + time.process_time() - own
 
     def _documented(self, case: Case, batch: Path) -> None:
-        self.spark.read.schema(SPARK_SCHEMA).parquet(str(batch)).createOrReplaceTempView("updates")
+        self._rows(batch).createOrReplaceTempView("updates")
+        deletes = f"WHEN MATCHED AND s.{DELETE_MARK} THEN DELETE" if self._deletes else ""
+        living = f"AND NOT s.{DELETE_MARK}" if self._deletes else ""
         self.spark.sql(
-            f"MERGE INTO delta.`{case.path}` t USING updates s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            f"MERGE INTO delta.`{case.path}` t USING updates s ON t.id = s.id {deletes}"
+            f" WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED {living} THEN INSERT *"
         ).collect()
+
+    def _rows(self, batch: Path) -> DataFrame:
+        rows = self.spark.read.schema(SPARK_SCHEMA).parquet(str(batch))
+        return rows.withColumn(DELETE_MARK, F.expr("id % 10 = 0")) if self._deletes else rows
 
     def _ours(self, name: str, seed: int, batch: Path, span: tuple[int, int]) -> None:
         operation = self._copies[name].operation(seed + 1, schema=SCHEMA)
-        rows = self.spark.read.schema(SPARK_SCHEMA).parquet(str(batch))
+        rows = self._rows(batch)
         prune = (KeyRange(column="id", low=f"{span[0]}L", high=f"{span[1]}L"),)
         count = sum(pq.read_metadata(file).num_rows for file in batch.glob("*.parquet"))
         landed = {"rows": count, "bytes": bytes_below(batch), "key_ranges": prune}
         manifest = Manifest.of(operation_id=operation.operation_id, attempt="a", schema_fingerprint="", **landed)
         latest = None if name == "merged" else rows
-        self.spark.conf.set(REPLACE_BY_TASKS, str(name != "spark").lower())
-        apply(operation, Batch(rows=rows, plan=plan_merge(operation, manifest), read_rows=None, latest=latest, manifest=manifest))
+        self.spark.conf.set(REPLACE_BY_TASKS, str(name == "chosen").lower())
+        plan = replace(plan_merge(operation, manifest), deleted_flag=DELETE_MARK if self._deletes else "")
+        apply(operation, Batch(rows=rows, plan=plan, read_rows=count, latest=latest, manifest=manifest))
 
     def _sum(self, case: Case) -> tuple[int, int]:
         """Returns how many rows a table has, and a sum over them all."""
@@ -168,7 +178,7 @@ def main() -> int:
     settings = {"spark.driver.memory": "8g", "spark.sql.session.timeZone": "UTC"}
     spark = build_session("changes", jars=jars.jar_list(LOCAL / "jars"), extra_conf=settings)
     spark.sparkContext.setLogLevel("ERROR")
-    measurement, points = Measurement(spark, options.ways), list[_plot.Point]()
+    measurement, points = Measurement(spark, options.ways, deletes=options.deletes), list[_plot.Point]()
     tables = [LargeTable(rows=rows) for rows in options.rows]
     for table in tables:
         table.load(spark)
@@ -204,6 +214,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--keys", choices=KEYS, nargs="+", default=list(KEYS))
     parser.add_argument("--ways", choices=ways, nargs="+", default=list(ways))
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--deletes", action="store_true", help="every tenth row is deleted; not for delta-rs")
     parser.add_argument("--cold", action="store_true", help="do not let Java compile before")
     parser.add_argument("--plot", type=Path, help="an SVG file")
     options = parser.parse_args()

@@ -30,7 +30,7 @@ PLACES = {
     POSITION_TYPE: "array({} div 3, {} % 3)",
     "bigint": "{} - 5",
     "string": "substr('aAäbBé€z𝄞', {} + 1, 2)",
-    "decimal(20,0)": "{} + 9223372036854775800",
+    "decimal(20,0)": "CAST({} AS decimal(20,0)) + 9223372036854775800",
     "timestamp": "TIMESTAMP'1500-03-01 00:00:00.000001' + make_dt_interval(0, 0, 0, {})",
     "date": "date_add(DATE'1500-01-01', {})",
     "binary": "unhex(hex({} * 31))",

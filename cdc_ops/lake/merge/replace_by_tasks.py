@@ -58,9 +58,9 @@ _MOST_STORED: Final = 8 * 2**30
 _PLAIN: Final = frozenset(
     ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"),
 )
-"""Types whose values Spark and Arrow write alike, besides decimals."""
-_ORDERED: Final = _PLAIN - {"float", "double"} | {POSITION_TYPE}
-"""Types of places in an order that Python compares as Spark does."""
+"""Types whose values Spark and Arrow write alike, besides decimals and positions of events."""
+_UNORDERED: Final = frozenset(("float", "double"))
+"""Those of them whose order Python does not know as Spark does: to Spark, NaN is the largest number."""
 _STATISTICS: Final = "delta.checkpoint.writeStatsAsJson"
 """Without it a checkpoint has the statistics of files in a form that is not read here; a file with deleted rows would lose them."""
 _SHAPE: Final = "rows binary, file string"
@@ -110,11 +110,11 @@ def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacem
         return None
     columns, codec = now.state.columns(), codec_of(spark)
     keys = _key_columns(batch.plan.keys, columns)
-    unsupported = [kind for _, kind in columns if kind not in _PLAIN | {POSITION_TYPE} and not kind.startswith("decimal(")]
+    unsupported = [kind for _, kind in columns if not _is_plain(kind)]
     if keys is None or unsupported or codec is None or now.state.property(_STATISTICS).lower() == "false" or why_not_plain(now.state):
         return None
     kinds = {name.lower(): kind for name, kind in columns}
-    if batch.plan.sequence and kinds.get(batch.plan.sequence.lower()) not in _ORDERED:
+    if kinds.get(batch.plan.sequence.lower()) in _UNORDERED:
         return None
     return Replacement(
         rows=batch.rows,
@@ -127,6 +127,10 @@ def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacem
         sequence=batch.plan.sequence,
         local=landed.rows <= _LOCAL_ROWS and landed.bytes <= _LOCAL_BYTES,
     )
+
+
+def _is_plain(kind: str) -> bool:
+    return kind in _PLAIN or kind == POSITION_TYPE or kind.startswith("decimal(")
 
 
 def _key_columns(keys: Sequence[str], columns: Sequence[tuple[str, str]]) -> pa.Schema | None:
