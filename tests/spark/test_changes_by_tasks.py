@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from cdc_ops.core.apply.deletes import DELETE_MARK
 from cdc_ops.core.apply.scd import POSITION_TYPE
@@ -151,8 +152,9 @@ def test_files_of_older_rows_are_gone_before_the_commit(spark: SparkSession, tmp
     assert rows_of(both.tasks) == rows_of(both.merge)
 
 
-def test_what_tasks_cannot_decide_is_a_merge_of_sparks(spark: SparkSession, tmp_path: Path) -> None:
-    both = Both(spark, tmp_path, "bigint")
+@pytest.mark.parametrize("ordered", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_what_tasks_cannot_decide_is_a_merge_of_sparks(spark: SparkSession, tmp_path: Path, ordered: bool) -> None:
+    both = Both(spark, tmp_path, "bigint", ordered)
     for number, lake in ((2, both.tasks), (2, both.merge)):
         both.apply(lake, number, [(1, "a", 5, False), (2, "b", 5, False)])
         frame(spark, [(1, "twice", 3, False)], "bigint").drop(DELETE_MARK).write.format("delta").mode("append").save(lake.path)
@@ -189,3 +191,39 @@ def test_rows_from_before_the_order_was_kept_are_older_than_all(spark: SparkSess
     assert is_by_tasks(commit_of(both.tasks, by_tasks)), by_tasks.counts.warning
     assert rows_of(both.tasks) == rows_of(both.merge)
     assert replace(by_tasks.counts, bytes=0) == replace(merged.counts, bytes=0)
+
+
+def test_a_place_is_found_whatever_the_case_of_its_columns_name(spark: SparkSession, tmp_path: Path) -> None:
+    both = Both(spark, tmp_path, "bigint")
+    both.changed(2, [(1, "a", 5, False), (2, "b", 5, False)])
+    before = rows_of(both.tasks)
+    older = both.apply(both.tasks, 3, [(1, "x", 4, False), (2, "x", 3, True)], lambda plan: replace(plan, sequence="SEQ"))
+    assert is_by_tasks(commit_of(both.tasks, older)), older.counts.warning
+    assert rows_of(both.tasks) == before
+
+
+def test_places_that_python_has_not_are_for_a_merge(spark: SparkSession, tmp_path: Path) -> None:
+    both = Both(spark, tmp_path, "date")
+    both.changed(2, [(1, "a", 5, False)])
+    operation = both.tasks.case.operation(3, schema=of_kind("date"))
+    rows = frame(spark, [(1, "late", 1, False)], "date").withColumn("seq", F.expr("DATE'+12026-01-01'"))
+    plan = replace(plan_merge(operation, None), deleted_flag=DELETE_MARK, sequence="seq")
+    landed = Manifest.of(operation_id="", attempt="", rows=1, bytes=0, schema_fingerprint="")
+    files = set(Path(both.tasks.path).glob("*.parquet"))
+    result = apply(operation, Batch(rows=rows, plan=plan, read_rows=1, manifest=landed))
+    assert not is_by_tasks(commit_of(both.tasks, result))
+    assert "the order of changes" in result.counts.warning
+    assert result.counts.updated == 1
+    assert len(set(Path(both.tasks.path).glob("*.parquet")) - files) == 1, "a file that no commit names stays"
+
+
+def test_many_rows_of_a_comparison_are_for_a_merge(spark: SparkSession, tmp_path: Path) -> None:
+    both = Both(spark, tmp_path, "bigint")
+    both.changed(2, [(1, "a", 5, False), (2, "b", 5, False)])
+    operation = both.tasks.case.operation(3, schema=of_kind("bigint"))
+    rows = frame(spark, [(1, "a", 6, True)], "bigint")
+    landed = Manifest.of(operation_id="", attempt="", rows=0, bytes=0, schema_fingerprint="")
+    plan = replace(plan_merge(operation, None), deleted_flag=DELETE_MARK)
+    result = apply(operation, Batch(rows=rows, plan=plan, read_rows=1, manifest=landed, differences=100_001))
+    assert not is_by_tasks(commit_of(both.tasks, result))
+    assert result.counts.deleted == 1

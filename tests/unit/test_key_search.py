@@ -128,6 +128,21 @@ def test_further_parts_are_read_only_where_the_first_is_one_of_the_keys() -> Non
     assert read == ["a", "a", "b"]
 
 
+def test_another_column_is_read_of_the_rows_that_are_found_and_not_taken_for_a_missing_one(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array([5, 6, 7, 8], pa.int64()), "Seq": [[1], None, [3, 1], [4]]})
+    pq.write_table(rows, tmp_path / "one.parquet", row_group_size=3)
+    pq.write_table(rows.select(["id"]), tmp_path / "before.parquet")
+    files = [{"path": f"{name}.parquet", "size": 1} for name in ("one", "before")]
+
+    def found(other: str, files: list[dict[str, Any]]) -> list[Any]:
+        search = KeySearch(folder=str(tmp_path), keys=search_for([8, 6, 7]).keys, other=other)
+        return [(one.numbers.tolist(), one.keys.tolist(), one.others.to_pylist()) for one in find_rows(None, search, files)]  # type: ignore[arg-type, union-attr]
+
+    assert found("Seq", files) == [([1, 2, 3], [1, 2, 0], [None, [3, 1], [4]]), ([1, 2, 3], [1, 2, 0], [None] * 3)]
+    with pytest.raises(NotSearchedError, match="seq"):  # to Spark it is the same column
+        found("seq", files)
+
+
 def test_dates_of_another_calendar_are_left_to_spark(tmp_path: Path) -> None:
     old = pa.table({"id": pa.array([date(1500, 1, 1)]), "number": [1]}).replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
     pq.write_table(old, tmp_path / "old.parquet")

@@ -105,6 +105,11 @@ def test_tasks_set_whole_rows_only(plan: dict[str, Any], why: str) -> None:
     assert choose_statement(replace(PLAN, **plan), TABLE, one_row_per_key=True, by_tasks=True) == (Statement.MERGE, why)
 
 
+def test_what_tasks_cannot_replace_is_inserted_into_a_table_without_rows_all_the_same() -> None:
+    told = replace(EMPTY, change_feed=True)
+    assert choose_statement(PLAN, told, one_row_per_key=True, by_tasks=True) == (Statement.INSERT, "")
+
+
 def test_a_batch_that_may_have_a_key_twice_is_merged_which_would_notice() -> None:
     assert choose_statement(PLAN, TABLE, one_row_per_key=False) == (Statement.MERGE, "a key may have several rows")
 

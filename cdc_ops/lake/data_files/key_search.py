@@ -196,9 +196,7 @@ def _search(batches: Iterator[pa.RecordBatch], search: KeySearch, names: Sequenc
             "rows": pa.array([found.numbers.tobytes() for found, _ in answers], pa.binary()),
             "keys": pa.array([found.keys.tobytes() for found, _ in answers], pa.binary()),
             "of": pa.array([found.of for found, _ in answers], pa.int64()),
-            "others": pa.array(
-                [None if found.others is None else as_stream(pa.table([found.others], [""])) for found, _ in answers], pa.binary()
-            ),
+            "others": pa.array([_others_as_stream(found) for found, _ in answers], pa.binary()),
             "failure": pa.array([failure for _, failure in answers], pa.string()),
         }
     )
@@ -234,7 +232,10 @@ def _rows_with(file: pq.ParquetFile, search: KeySearch) -> FoundRows:
 
 def _others(file: pq.ParquetFile, group: int, name: str, places: Numbers) -> pa.ChunkedArray:
     """Returns the values of some rows in a column, NULLs if it has been added to the table since the file was written."""
-    if name not in file.schema_arrow.names:
+    names = file.schema_arrow.names
+    if name not in names:
+        if name.lower() in map(str.lower, names):  # written by others: to Spark it is the same column
+            raise KeyError(name)
         return pa.chunked_array([pa.nulls(len(places))])
     if not len(places):
         return pa.chunked_array([], file.schema_arrow.field(name).type)

@@ -31,6 +31,7 @@ class Batch:
         read_rows: How many rows were read, None if that is known only after the statement.
         latest: The last row of each key that was read, also of rows that the table has as they are and that `rows` lacks therefore; None
             for batches of other reads.
+        differences: Rows of a comparison, with those to be deleted, which were not landed; 0 for other batches.
         late: Late rows among them, for the commit's record.
         newly_deleted: Rows of the table that the batch marks as deleted (`deletes: soft`) and that are not yet, for the commit's record.
         files: How tasks write the rows that were read, without Spark; they are no longer the batch's once a step has changed its rows.
@@ -43,6 +44,7 @@ class Batch:
     manifest: Manifest | None = None
     read_rows: int | None = None
     latest: DataFrame | None = None
+    differences: int = 0
     late: LateRows = NONE_LATE
     newly_deleted: int = 0
     files: TaskFiles | None = None

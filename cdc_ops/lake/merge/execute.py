@@ -117,8 +117,8 @@ def execute(spark: SparkSession, operation: Operation, batch: Batch, record: str
         why = str(error)
         statement = _statement(batch, stored, appends=can_commit(spark), by_tasks=False)
     if now and statement is Statement.INSERT:
-        done = _insert(spark, operation, batch, record, now)
-        return replace(done, not_by_tasks=why) if done else execute(spark, operation, batch, record)  # with a look at what the table is now
+        done = _insert(spark, operation, batch, record, now) or execute(spark, operation, batch, record)  # looks what the table is now
+        return replace(done, not_by_tasks=why) if why else done
     return replace(_execute_by_spark(spark, operation, batch, record, stored, statement), not_by_tasks=why)
 
 

@@ -78,7 +78,7 @@ class Replacement:
         codec: How data files are compressed.
         condition: By what rows are found, as Spark SQL.
         deleted_flag: Column of the batch that is true for rows that are only deleted, "" if none is.
-        sequence: Column of batch and table: where the table's row is newer, it stays. "" = the batch is always newer.
+        sequence: Column of the table and of the batch: where the table's row is newer, it stays. "" = the batch is always newer.
         local: The driver writes the rows.
     """
 
@@ -104,7 +104,8 @@ def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacem
     spark, landed = batch.rows.sparkSession, batch.manifest.landed if batch.manifest else None
     if spark.conf.get(REPLACE_BY_TASKS, "true") != "true" or not can_commit(spark) or has_remote_executors(spark):
         return None
-    if landed is None or landed.rows > _MOST_ROWS or landed.bytes > _MOST_BYTES:
+    rows = max(landed.rows, batch.differences) if landed else 0
+    if landed is None or rows > _MOST_ROWS or landed.bytes > _MOST_BYTES:
         return None
     if now.size is None or now.size[0] > MOST_FILES or (literals and now.size[1] > _MOST_STORED):
         return None
@@ -113,8 +114,8 @@ def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacem
     unsupported = [kind for _, kind in columns if not _is_plain(kind)]
     if keys is None or unsupported or codec is None or now.state.property(_STATISTICS).lower() == "false" or why_not_plain(now.state):
         return None
-    kinds = {name.lower(): kind for name, kind in columns}
-    if kinds.get(batch.plan.sequence.lower()) in _UNORDERED:
+    sequence, order = next((one for one in columns if one[0].lower() == batch.plan.sequence.lower()), ("", ""))
+    if order in _UNORDERED or bool(sequence) != bool(batch.plan.sequence):
         return None
     return Replacement(
         rows=batch.rows,
@@ -124,8 +125,8 @@ def replacement_of(batch: Batch, now: LogVersion, *, literals: bool) -> Replacem
         codec=codec,
         condition=replace(batch.plan, prune=()).condition,
         deleted_flag=batch.plan.deleted_flag,
-        sequence=batch.plan.sequence,
-        local=landed.rows <= _LOCAL_ROWS and landed.bytes <= _LOCAL_BYTES,
+        sequence=sequence,
+        local=rows <= _LOCAL_ROWS and landed.bytes <= _LOCAL_BYTES,
     )
 
 
@@ -158,7 +159,7 @@ def replace_by_tasks(spark: SparkSession, operation: Operation, wanted: Replacem
         rows, left_out = _search(spark, transaction, wanted, batch)
         if file and bool((left_out & ~batch.deleted).any()):
             file = _without(operation, wanted, file, left_out[~batch.deleted])
-    except NotSearchedError:
+    except BaseException:
         remove_data_files(operation.target.path, [file.name] if file else [])
         raise
     transaction.add([file] if file else [])
@@ -171,7 +172,7 @@ class _BatchRows:
 
     keys: pa.Table
     deleted: Flags
-    places: list[Any] | None
+    places: pa.ChunkedArray | None
 
 
 def _search(spark: SparkSession, transaction: FileTransaction, wanted: Replacement, batch: _BatchRows) -> tuple[MergedRows, Flags]:
@@ -187,9 +188,9 @@ def _search(spark: SparkSession, transaction: FileTransaction, wanted: Replaceme
         there = transaction.look_at_rows([(file, rows.numbers, rows.of) for file, rows in found])
         of_key = np.concatenate([rows.keys for _, rows in found])
         met = np.bincount(of_key[there], minlength=len(met))
+        if bool((met[~batch.deleted] > 1).any()) or (batch.places is not None and bool((met > 1).any())):
+            raise NotSearchedError("the table has several rows of a key")
         if batch.places is not None:
-            if bool((met > 1).any()):
-                raise NotSearchedError("the table has several rows of a key")
             older[of_key[there]] = _are_older(batch.places, [rows for _, rows in found], there, of_key)
         transaction.delete_rows(there & ~older[of_key])
     new, gone = ~batch.deleted, batch.deleted & ~older
@@ -202,9 +203,10 @@ def _search(spark: SparkSession, transaction: FileTransaction, wanted: Replaceme
     return counts, older
 
 
-def _are_older(places: list[Any], found: list[FoundRows], there: Flags, of_key: Numbers) -> Flags:
+def _are_older(of_batch: pa.ChunkedArray, found: list[FoundRows], there: Flags, of_key: Numbers) -> Flags:
     """Returns for each row of the table that is there whether the batch's row of its key is older, as a MERGE asks it."""
     try:
+        places = of_batch.to_pylist()
         stored = [value for rows in found if rows.others is not None for value in rows.others.to_pylist()]
         pairs = zip(stored, there, of_key, strict=True)
         return np.array([value is not None and _is_older(places[key], value) for value, is_there, key in pairs if is_there], bool)
@@ -235,19 +237,18 @@ def _written(operation: Operation, wanted: Replacement) -> tuple[_BatchRows, Dat
     numbered = [F.col(quoted(name)).cast(kind).alias(f"c{number}") for number, (name, kind) in enumerate(wanted.columns)]
     flag = F.col(quoted(wanted.deleted_flag)) if wanted.deleted_flag else F.lit(False)
     rows = wanted.rows.select(*numbered, flag.alias("deleted"))
-    names = tuple(name for name, _ in wanted.columns)
-    sequence = next((name for name in names if name.lower() == wanted.sequence.lower()), "")
-    columns = _Columns(names=names, keys=wanted.keys, sequence=sequence, indexed=frozenset(indexed_columns(operation)))
+    names, indexed = tuple(name for name, _ in wanted.columns), frozenset(indexed_columns(operation))
+    columns = _Columns(names=names, keys=wanted.keys, sequence=wanted.sequence, indexed=indexed)
     task = partial(_write, folder=operation.target.path, columns=columns, codec=wanted.codec)
     answers = answers_here(task, rows.toArrow().to_batches()) if wanted.local else answers_of(rows.coalesce(1).mapInArrow(task, _SHAPE))
     if not answers:
-        return _BatchRows(wanted.keys.empty_table(), np.zeros(0, bool), [] if wanted.sequence else None), None
+        return _BatchRows(wanted.keys.empty_table(), np.zeros(0, bool), None), None
     [answer] = answers
     found = pa.ipc.open_stream(answer["rows"]).read_all()
     deleted, *places = found.columns[len(wanted.keys) :]
     keys = found.select(range(len(wanted.keys)))
     file = DataFile(**json.loads(answer["file"])) if answer["file"] else None
-    return _BatchRows(keys, deleted.to_numpy().astype(bool), places[0].to_pylist() if places else None), file
+    return _BatchRows(keys, deleted.to_numpy().astype(bool), places[0] if places else None), file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,8 @@ def _differences(request: BatchRequest, compare: CompareSpec) -> Batch | None:
     if changes.deletes:
         names = request.operation.source_keys
         guard(changes.deletes, stored.count(), changes.samples(names), digest=partial(changes.digest, names))
-    batch = replace(landed, rows=changes.rows, plan=replace(landed.plan, prune=changes.key_ranges, deleted_flag=DELETED))
+    plan = replace(landed.plan, prune=changes.key_ranges, deleted_flag=DELETED)
+    batch = replace(landed, rows=changes.rows, plan=plan, differences=changes.count)
     if not apply.deleted_column:
         return batch
     # Of rows that are gone the batch has nothing but the keys: their last values are in the lake.

@@ -77,8 +77,16 @@ def choose_statement(
     Returns:
         The statement, and why it has to be a MERGE; "" for the others.
     """
-    if not by_tasks and appends and table.files == 0 and _inserts_only(plan, table):
+    why = _why_merged(plan, table, one_row_per_key=one_row_per_key, rows=rows, by_tasks=by_tasks)
+    if by_tasks and not why:
+        return Statement.REPLACE, ""
+    if appends and table.files == 0 and _inserts_only(plan, table):
         return Statement.INSERT, ""
+    return (Statement.MERGE, why) if why else (Statement.REPLACE, "")
+
+
+def _why_merged(plan: MergePlan, table: StoredTable, *, one_row_per_key: bool, rows: int | None, by_tasks: bool) -> str:
+    """Returns why a batch has to be merged, "" if its rows can be replaced."""
     opens_all = not (rows is not None and can_use_literals(plan, table, rows))
     kept = sorted({name.lower() for name, _ in table.columns} - {name.lower() for name in plan.columns})
     needs = {
@@ -95,8 +103,7 @@ def choose_statement(
         "the table tracks its rows": table.row_tracking,
         f"the table has more than {MOST_FILES:,} files": opens_all and bool(plan.prune) and (table.files or 0) > MOST_FILES,
     }
-    reasons = [reason for reason, holds in needs.items() if holds]
-    return (Statement.MERGE, reasons[0]) if reasons else (Statement.REPLACE, "")
+    return next((reason for reason, holds in needs.items() if holds), "")
 
 
 def _inserts_only(plan: MergePlan, table: StoredTable) -> bool:
